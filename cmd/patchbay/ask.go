@@ -15,15 +15,15 @@ import (
 
 type askCmd struct {
 	Bot          string `arg:"" help:"Number or name of the bot."`
-	Text         string `arg:"" optional:"" help:"What to ask."`
-	Image        string `help:"A picture to show: WebP, JPEG, PNG or GIF." placeholder:"FILE"`
-	Conversation string `help:"A name under which the bot remembers what was said before." placeholder:"ID"`
+	Text         string `arg:"" optional:"" help:"The question."`
+	Image        string `help:"A picture to attach: WebP, JPEG, PNG or GIF." placeholder:"FILE"`
+	Conversation string `help:"Name of the conversation; questions with the same name share their context." placeholder:"ID"`
 	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (askCmd) Help() string {
-	return `The question goes through the server that runs on the data folder, if there is one. Without one, bots are asked from here, apart from those that connect to a server.
+	return `The question is sent to the server that runs on the data folder, if there is one. Without a server, this command calls the bot itself, except bots that connect to a server.
 
 Examples:
 

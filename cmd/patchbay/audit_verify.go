@@ -11,15 +11,15 @@ import (
 )
 
 type auditVerifyCmd struct {
-	Expect      []string `help:"A head that was printed earlier, CHAIN.SEQ.HASH; it has to be in its chain still. May be given several times." placeholder:"HEAD"`
+	Expect      []string `help:"A head that was printed earlier, CHAIN.SEQ.HASH; its chain must still contain it. Repeatable." placeholder:"HEAD"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (auditVerifyCmd) Help() string {
-	return `Checks whether calls and the journal are as they were written: each row has a link in a chain of hashes. It works while a server runs. The exit code is 1 if anything is wrong.
+	return `Verifies the hash chain over tool calls and the journal, which shows whether rows were modified or removed. It can run while a server runs. The exit code is 1 if the verification fails.
 
-Whoever can rewrite the whole database can rewrite the whole chain. Keep the heads that are printed on another machine, and give them with --expect the next time: then the chain cannot be another one.
+An attacker who can rewrite the whole database can rewrite the whole chain. Store the printed heads on another machine and pass them with --expect the next time, to detect a replaced chain.
 
 Examples:
 

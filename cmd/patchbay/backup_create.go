@@ -13,17 +13,17 @@ import (
 )
 
 type backupCreateCmd struct {
-	File           string `arg:"" optional:"" help:"File to write; without it, patchbay-DATE-TIME.tar.gz in this folder. One that is there is not overwritten."`
-	Encrypt        bool   `help:"Encrypt the file by a passphrase, which is asked for in the terminal, unless --passphrase-file or PATCHBAY_BACKUP_PASSPHRASE has it."`
-	PassphraseFile string `help:"File that has the passphrase of the backup." placeholder:"FILE"`
+	File           string `arg:"" optional:"" help:"File to write; default: patchbay-DATE-TIME.tar.gz in the current folder. An existing file is not overwritten."`
+	Encrypt        bool   `help:"Encrypt the file with a passphrase from --passphrase-file, PATCHBAY_BACKUP_PASSPHRASE or the terminal."`
+	PassphraseFile string `help:"File that contains the passphrase of the backup." placeholder:"FILE"`
 	targetFlags    `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (backupCreateCmd) Help() string {
-	return `The file has the database, and the key that opens the credentials in it: whoever has the file can read everything, unless it is encrypted. A running server goes on meanwhile.
+	return `The file contains the database and the key that decrypts its credentials. Unless it is encrypted, anyone who has the file can read all data. A running server is not interrupted.
 
-The passphrase comes from a file, from PATCHBAY_BACKUP_PASSPHRASE, or from whoever types it. If the first or the second is given, the backup is encrypted also without --encrypt.
+The passphrase is read from a file, from PATCHBAY_BACKUP_PASSPHRASE, or from the terminal. In the first two cases the backup is encrypted even without --encrypt.
 
 Examples:
 

@@ -14,16 +14,16 @@ import (
 )
 
 type backupRestoreCmd struct {
-	File           string `arg:"" help:"The file that backup create, or the console, has written."`
-	PassphraseFile string `help:"File that has the passphrase of the backup." placeholder:"FILE"`
+	File           string `arg:"" help:"Backup file from backup create or from the console."`
+	PassphraseFile string `help:"File that contains the passphrase of the backup." placeholder:"FILE"`
 	targetFlags    `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (backupRestoreCmd) Help() string {
-	return `The backup is checked first. Then the next "patchbay serve" puts it in the place of what is there, which is kept in a folder beside it. Until then nothing changes: restart a server that runs.
+	return `The backup is checked first. The next "patchbay serve" replaces the current data with it, and keeps the old data in a folder next to it. Until then nothing changes: restart a running server.
 
-If it is encrypted its passphrase is asked for in the terminal, unless --passphrase-file or PATCHBAY_BACKUP_PASSPHRASE has it.
+The passphrase of an encrypted backup is read from --passphrase-file, PATCHBAY_BACKUP_PASSPHRASE or the terminal.
 
 Examples:
 

@@ -15,9 +15,9 @@ import (
 // dataFlags say where the data is. The environment and the configuration file apply as they do for
 // the server.
 type dataFlags struct {
-	Data        string `help:"Folder that holds everything the server keeps." placeholder:"DIR"`
-	Config      string `help:"Configuration file; without it, patchbay.yaml in the data folder." placeholder:"FILE"`
-	DatabaseURL string `name:"database-url" help:"PostgreSQL instead of SQLite in the data folder; better given as PATCHBAY_DATABASE_URL." placeholder:"URL"`
+	Data        string `help:"Data folder of the server." placeholder:"DIR"`
+	Config      string `help:"Configuration file; default: patchbay.yaml in the data folder." placeholder:"FILE"`
+	DatabaseURL string `name:"database-url" help:"URL of a PostgreSQL database, instead of SQLite in the data folder; preferably set as PATCHBAY_DATABASE_URL." placeholder:"URL"`
 }
 
 // retryFlags returns the flags to append to a suggested command, so that it uses the same data.

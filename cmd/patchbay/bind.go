@@ -16,15 +16,15 @@ import (
 
 type bindCmd struct {
 	Bot         string `arg:"" help:"Number or name of the bot."`
-	PNG         string `name:"png" help:"Also write the QR code as a picture." placeholder:"FILE"`
-	Wait        bool   `help:"With --json: wait until somebody is bound."`
-	List        bool   `help:"List who is bound instead."`
+	PNG         string `name:"png" help:"Also write the QR code to a picture file." placeholder:"FILE"`
+	Wait        bool   `help:"With --json: wait until the glasses are bound."`
+	List        bool   `help:"List the bound wearers instead."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (bindCmd) Help() string {
-	return `Say something to the glasses: whoever is not bound yet is asked to photograph the QR code. The six digits do the same without a camera. Both are good once, for five minutes.
+	return `Ask something with the glasses: an unbound wearer is asked to photograph the QR code. The six-digit code does the same without a camera. Both are valid once, for five minutes.
 
 Examples:
 

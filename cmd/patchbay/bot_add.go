@@ -9,11 +9,11 @@ import (
 )
 
 type botAddCmd struct {
-	Name        string   `help:"What the bot is called." placeholder:"NAME" required:""`
-	Kind        string   `help:"What answers: echo (says everything back), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects), openclaw (an agent of an OpenClaw gateway)." placeholder:"KIND" required:""`
-	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Can be given again." sep:"none" placeholder:"K=V"`
-	Description string   `help:"What it is for." placeholder:"TEXT"`
-	User        string   `help:"Whose bot; may be left out while there is one person." placeholder:"NAME"`
+	Name        string   `help:"Name of the bot." placeholder:"NAME" required:""`
+	Kind        string   `help:"Kind of the bot: echo (repeats the question), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects), openclaw (an agent of an OpenClaw gateway)." placeholder:"KIND" required:""`
+	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Repeatable." sep:"none" placeholder:"K=V"`
+	Description string   `help:"Description of the bot." placeholder:"TEXT"`
+	User        string   `help:"Owner of the bot; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

@@ -16,7 +16,7 @@ type botListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (botListCmd) Help() string {
-	return `Whether bots are connected is known only while a server runs.
+	return `The connection status is known only while a server runs.
 
 Examples:
 

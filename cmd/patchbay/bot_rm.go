@@ -11,13 +11,13 @@ import (
 
 type botRmCmd struct {
 	Bot         string `arg:"" help:"Number or name of the bot."`
-	Yes         bool   `short:"y" help:"Do not ask."`
+	Yes         bool   `short:"y" help:"Do not ask for confirmation."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (botRmCmd) Help() string {
-	return `Its bindings, conversations and keys of its own go with it; the records of its turns stay. Its number is not given again.
+	return `Its bindings, conversations and own keys are deleted; the records of its turns are kept. Its number is not reused.
 
 Examples:
 

@@ -16,7 +16,7 @@ type botRotateCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (botRotateCmd) Help() string {
-	return `The old token is refused from now on, and whoever is connected with it is disconnected.
+	return `The old token is invalid from now on, and connections that use it are closed.
 
 Example:
 

@@ -11,7 +11,7 @@ import (
 
 type botSetCmd struct {
 	Bot         string   `arg:"" help:"Number or name of the bot."`
-	Set         []string `arg:"" optional:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Settings as name=value; name= removes a setting, name=@FILE reads the value from a file."`
 	Name        *string  `help:"A new name." placeholder:"NAME"`
 	Description *string  `help:"A new description." placeholder:"TEXT"`
 	targetFlags `embed:""`
@@ -19,7 +19,7 @@ type botSetCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (botSetCmd) Help() string {
-	return `A running server takes the change up with the next question; answers that run go on as they began.
+	return `A running server applies the change to the next question; active answers are not affected.
 
 Examples:
 

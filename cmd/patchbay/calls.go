@@ -12,15 +12,15 @@ import (
 )
 
 type callsCmd struct {
-	Limit       int    `help:"How many, at most 1000." default:"50" placeholder:"N"`
-	User        string `help:"Whose calls; without it, everybody's." placeholder:"NAME"`
-	Failed      bool   `help:"Only those that did not succeed."`
+	Limit       int    `help:"Maximum number of calls, up to 1000." default:"50" placeholder:"N"`
+	User        string `help:"Account whose calls are listed; default: all accounts." placeholder:"NAME"`
+	Failed      bool   `help:"Only calls that did not succeed."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (callsCmd) Help() string {
-	return `The audit trail of tools: who called what, by which key and from which address, and what came of it; newest first. Outcomes are done, trouble (the tool says that it failed), failed, refused (it was not carried out) and asked (the tool wanted to know more first).
+	return `Lists the audit trail of tool calls with caller, key, address and outcome, newest first. Outcomes are done, trouble (the tool reported an error), failed, refused (not executed) and asked (the tool requested more input).
 
 Examples:
 

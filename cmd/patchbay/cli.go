@@ -8,146 +8,146 @@ type cli struct {
 	Version versionFlag `name:"version" hidden:"" help:"Print the version."`
 
 	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
-	Demo  demoCmd  `cmd:"" group:"begin" help:"See the whole story in this terminal: no hardware, no account, under a minute."`
+	Demo  demoCmd  `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
 
 	User struct {
-		Add    userAddCmd    `cmd:"" help:"Open an account."`
-		List   userListCmd   `cmd:"" help:"List the people."`
-		Passwd userPasswdCmd `cmd:"" help:"Set somebody's password."`
-	} `cmd:"" group:"people" help:"People."`
+		Add    userAddCmd    `cmd:"" help:"Create an account."`
+		List   userListCmd   `cmd:"" help:"List accounts."`
+		Passwd userPasswdCmd `cmd:"" help:"Set the password of an account."`
+	} `cmd:"" group:"people" help:"Accounts."`
 	Key struct {
-		Add    keyAddCmd    `cmd:"" help:"Make a key for a program or for the glasses' platform."`
-		List   keyListCmd   `cmd:"" help:"List the keys."`
-		Rules  keyRulesCmd  `cmd:"" help:"Show or change which tools a key may call."`
-		Revoke keyRevokeCmd `cmd:"" help:"End a key for good."`
+		Add    keyAddCmd    `cmd:"" help:"Create a key for a program or for the glasses platform."`
+		List   keyListCmd   `cmd:"" help:"List keys."`
+		Rules  keyRulesCmd  `cmd:"" help:"Show or change the tool rules of a key."`
+		Revoke keyRevokeCmd `cmd:"" help:"Revoke a key."`
 	} `cmd:"" group:"people" help:"Keys."`
 
 	Bot struct {
-		Add    botAddCmd    `cmd:"" help:"Plug in a bot."`
-		List   botListCmd   `cmd:"" help:"List the bots and whether they are connected."`
-		Show   botShowCmd   `cmd:"" help:"Show a bot, its wearers, its last turns, and what to type into the glasses' platform."`
+		Add    botAddCmd    `cmd:"" help:"Add a bot."`
+		List   botListCmd   `cmd:"" help:"List bots and their connection status."`
+		Show   botShowCmd   `cmd:"" help:"Show a bot, its wearers, its last turns, and the values to enter at the glasses platform."`
 		Set    botSetCmd    `cmd:"" help:"Change a bot."`
-		Rm     botRmCmd     `cmd:"" help:"Remove a bot and all that belongs to it."`
-		Rotate botRotateCmd `cmd:"" help:"Give a bot that connects a new token."`
+		Rm     botRmCmd     `cmd:"" help:"Remove a bot with its bindings, conversations and keys."`
+		Rotate botRotateCmd `cmd:"" help:"Create a new token for a bot that connects to this server."`
 	} `cmd:"" group:"bots" help:"Bots."`
-	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot by a QR code in this terminal, or by six digits."`
+	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot with a QR code in this terminal or a six-digit code."`
 	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
 
 	Device struct {
-		List    deviceListCmd    `cmd:"" help:"List the devices and whether they are awake."`
-		Show    deviceShowCmd    `cmd:"" help:"Show a device and how it is."`
-		Approve deviceApproveCmd `cmd:"" help:"Make the device that shows a code yours."`
-		Bind    deviceBindCmd    `cmd:"" help:"Say which bot answers a device."`
-		Rename  deviceRenameCmd  `cmd:"" help:"Call a device something else."`
-		Set     deviceSetCmd     `cmd:"" help:"Say how a device connects."`
+		List    deviceListCmd    `cmd:"" help:"List devices and their status."`
+		Show    deviceShowCmd    `cmd:"" help:"Show a device and its status."`
+		Approve deviceApproveCmd `cmd:"" help:"Approve a device by its pairing code."`
+		Bind    deviceBindCmd    `cmd:"" help:"Set the bot that answers a device."`
+		Rename  deviceRenameCmd  `cmd:"" help:"Rename a device."`
+		Set     deviceSetCmd     `cmd:"" help:"Set the transport of a device."`
 		Rm      deviceRmCmd      `cmd:"" help:"Remove a device."`
-		Tools   deviceToolsCmd   `cmd:"" help:"List what a device can do."`
+		Tools   deviceToolsCmd   `cmd:"" help:"List the tools of a device."`
 		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`
 		Display deviceDisplayCmd `cmd:"" help:"Show a text on a device."`
-		Alert   deviceAlertCmd   `cmd:"" help:"Alert whoever is near a device."`
+		Alert   deviceAlertCmd   `cmd:"" help:"Show an alert on a device."`
 		Play    devicePlayCmd    `cmd:"" help:"Play a sound on a device."`
-		Stop    deviceStopCmd    `cmd:"" help:"Stop what a device says or plays."`
-		Record  deviceRecordCmd  `cmd:"" help:"Record what a device hears for some seconds."`
-		Listen  deviceListenCmd  `cmd:"" help:"Write what a device hears until Ctrl-C."`
-		Watch   deviceWatchCmd   `cmd:"" help:"Print what devices tell by themselves until Ctrl-C."`
-		Reboot  deviceRebootCmd  `cmd:"" help:"Have a device start again."`
+		Stop    deviceStopCmd    `cmd:"" help:"Stop speech and playback on a device."`
+		Record  deviceRecordCmd  `cmd:"" help:"Record a few seconds from a device's microphone."`
+		Listen  deviceListenCmd  `cmd:"" help:"Stream audio from a device's microphone until Ctrl-C."`
+		Watch   deviceWatchCmd   `cmd:"" help:"Print device notifications until Ctrl-C."`
+		Reboot  deviceRebootCmd  `cmd:"" help:"Reboot a device."`
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
 	Node struct {
-		List     nodeListCmd     `cmd:"" help:"List the nodes and whether they are connected."`
+		List     nodeListCmd     `cmd:"" help:"List nodes and their connection status."`
 		Describe nodeDescribeCmd `cmd:"" help:"Show a node, its commands and its tools."`
-		Invoke   nodeInvokeCmd   `cmd:"" help:"Call a command of a node."`
-		Rename   nodeRenameCmd   `cmd:"" help:"Call a node something else."`
+		Invoke   nodeInvokeCmd   `cmd:"" help:"Run a command on a node."`
+		Rename   nodeRenameCmd   `cmd:"" help:"Rename a node."`
 		Rm       nodeRmCmd       `cmd:"" help:"Remove a node."`
-	} `cmd:"" group:"devices" help:"OpenClaw's nodes."`
+	} `cmd:"" group:"devices" help:"OpenClaw nodes."`
 	Pair struct {
-		List    pairListCmd    `cmd:"" help:"List who waits to be let in, or to run something."`
-		Approve pairApproveCmd `cmd:"" help:"Let a program in, or a node run what it can."`
-		Reject  pairRejectCmd  `cmd:"" help:"Refuse who waits."`
-	} `cmd:"" group:"devices" help:"Nodes and operators that wait to be approved."`
+		List    pairListCmd    `cmd:"" help:"List pending pairing requests."`
+		Approve pairApproveCmd `cmd:"" help:"Approve a pairing request."`
+		Reject  pairRejectCmd  `cmd:"" help:"Reject a pairing request."`
+	} `cmd:"" group:"devices" help:"Pairing requests of nodes and operators."`
 	Shim struct {
-		Add    shimAddCmd    `cmd:"" help:"Join your boards to an OpenClaw gateway, as its nodes."`
-		List   shimListCmd   `cmd:"" help:"List the gateways that your boards have joined."`
-		Status shimStatusCmd `cmd:"" help:"Show how the nodes at a gateway are, and what its owner has to do."`
-		Set    shimSetCmd    `cmd:"" help:"Change how a gateway is joined."`
-		Rm     shimRmCmd     `cmd:"" help:"Leave a gateway."`
-	} `cmd:"" group:"devices" help:"OpenClaw gateways of others."`
+		Add    shimAddCmd    `cmd:"" help:"Connect your boards to an OpenClaw gateway as nodes."`
+		List   shimListCmd   `cmd:"" help:"List the OpenClaw gateways of your boards."`
+		Status shimStatusCmd `cmd:"" help:"Show the status of the nodes at a gateway, and what its owner has to do."`
+		Set    shimSetCmd    `cmd:"" help:"Change the connection to a gateway."`
+		Rm     shimRmCmd     `cmd:"" help:"Remove the connection to a gateway."`
+	} `cmd:"" group:"devices" help:"Connections to OpenClaw gateways."`
 
 	Upstream struct {
-		Add    upstreamAddCmd    `cmd:"" help:"Plug in a server of tools, or a service that calls yours."`
-		List   upstreamListCmd   `cmd:"" help:"List the upstreams and whether they are connected."`
+		Add    upstreamAddCmd    `cmd:"" help:"Add a tool server, or a service that calls your tools."`
+		List   upstreamListCmd   `cmd:"" help:"List upstreams and their connection status."`
 		Show   upstreamShowCmd   `cmd:"" help:"Show an upstream, its settings and its connection."`
 		Set    upstreamSetCmd    `cmd:"" help:"Change an upstream."`
 		Rm     upstreamRmCmd     `cmd:"" help:"Remove an upstream."`
-		Rotate upstreamRotateCmd `cmd:"" help:"Give an upstream that connects here a new token."`
-		Check  upstreamCheckCmd  `cmd:"" help:"Connect to an upstream once and say what is there."`
-	} `cmd:"" group:"tools" help:"Servers of tools."`
+		Rotate upstreamRotateCmd `cmd:"" help:"Create a new token for an upstream that connects to this server."`
+		Check  upstreamCheckCmd  `cmd:"" help:"Test the connection to an upstream and list its tools."`
+	} `cmd:"" group:"tools" help:"Tool servers."`
 	Tool struct {
-		List  toolListCmd  `cmd:"" help:"List the tools that may be used."`
-		Show  toolShowCmd  `cmd:"" help:"Show a tool and what arguments it takes."`
+		List  toolListCmd  `cmd:"" help:"List available tools."`
+		Show  toolShowCmd  `cmd:"" help:"Show a tool and its arguments."`
 		Call  toolCallCmd  `cmd:"" help:"Call a tool."`
 		Allow toolAllowCmd `cmd:"" help:"Allow dangerous tools."`
-		Deny  toolDenyCmd  `cmd:"" help:"Deny tools to everybody."`
-		Reset toolResetCmd `cmd:"" help:"Take such a decision back."`
-		Rules toolRulesCmd `cmd:"" help:"List those decisions."`
+		Deny  toolDenyCmd  `cmd:"" help:"Deny tools to all programs and bots."`
+		Reset toolResetCmd `cmd:"" help:"Remove a tool rule."`
+		Rules toolRulesCmd `cmd:"" help:"List tool rules."`
 	} `cmd:"" group:"tools" help:"Tools."`
-	Calls callsCmd `cmd:"" group:"tools" help:"Show who called which tool, and what came of it."`
+	Calls callsCmd `cmd:"" group:"tools" help:"List tool calls with caller and outcome."`
 
 	Learn struct {
 		Add    learnAddCmd    `cmd:"" help:"Add knowledge points."`
 		List   learnListCmd   `cmd:"" help:"List or search knowledge points."`
-		Show   learnShowCmd   `cmd:"" help:"Show a knowledge point, its plan and its history."`
+		Show   learnShowCmd   `cmd:"" help:"Show a knowledge point, its schedule and its history."`
 		Edit   learnEditCmd   `cmd:"" help:"Change a knowledge point."`
-		Rm     learnRmCmd     `cmd:"" help:"Delete knowledge points, or bring them back."`
-		Review learnReviewCmd `cmd:"" help:"Review what is due, in this terminal."`
-		Undo   learnUndoCmd   `cmd:"" help:"Take the last review back."`
-		Stats  learnStatsCmd  `cmd:"" help:"Show what is left, what was done, and what is coming."`
+		Rm     learnRmCmd     `cmd:"" help:"Delete or restore knowledge points."`
+		Review learnReviewCmd `cmd:"" help:"Review due knowledge points in this terminal."`
+		Undo   learnUndoCmd   `cmd:"" help:"Undo the last review."`
+		Stats  learnStatsCmd  `cmd:"" help:"Show learning statistics and upcoming reviews."`
 		Import learnImportCmd `cmd:"" help:"Import knowledge points from a file."`
-		Export learnExportCmd `cmd:"" help:"Write knowledge points to a file."`
-		Set    learnSetCmd    `cmd:"" help:"Show or change how you learn."`
-		Deck   learnDeckCmd   `cmd:"" help:"List decks, or change one."`
-		Mcp    learnMcpCmd    `cmd:"" help:"Be an MCP server on standard input and output, for desktop programs."`
+		Export learnExportCmd `cmd:"" help:"Export knowledge points to a file."`
+		Set    learnSetCmd    `cmd:"" help:"Show or change the learning settings."`
+		Deck   learnDeckCmd   `cmd:"" help:"List decks, or change a deck."`
+		Mcp    learnMcpCmd    `cmd:"" help:"Run an MCP server on standard input and output, for desktop programs."`
 	} `cmd:"" group:"learn" help:"Knowledge points and their reviews."`
 
 	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
 	Simulate struct {
-		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
-		Home    simulateHomeCmd    `cmd:"" help:"Act as a tool server with a thermometer and a lamp."`
-		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Act as a XiaoZhi voice board, or as many, against any server."`
-		Node    simulateNodeCmd    `cmd:"" help:"Act as a node of OpenClaw's, or as many, against any server."`
+		Glasses simulateGlassesCmd `cmd:"" help:"Simulate glasses against any server."`
+		Home    simulateHomeCmd    `cmd:"" help:"Simulate a tool server with a thermometer and a lamp."`
+		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Simulate one or more XiaoZhi voice boards against any server."`
+		Node    simulateNodeCmd    `cmd:"" help:"Simulate one or more OpenClaw nodes against any server."`
 	} `cmd:"" group:"try" help:"Simulated devices."`
 
 	Config struct {
-		Check   configCheckCmd   `cmd:"" help:"Say what is wrong with the settings."`
+		Check   configCheckCmd   `cmd:"" help:"Validate the settings."`
 		Default configDefaultCmd `cmd:"" help:"Print a configuration file that explains every setting."`
 		Doc     configDocCmd     `cmd:"" help:"Print a table of all settings as Markdown."`
 	} `cmd:"" group:"care" help:"Settings."`
 	Backup struct {
-		Create  backupCreateCmd  `cmd:"" help:"Write everything into one file."`
-		Restore backupRestoreCmd `cmd:"" help:"Have the next start restore such a file."`
+		Create  backupCreateCmd  `cmd:"" help:"Write a backup of all data to a file."`
+		Restore backupRestoreCmd `cmd:"" help:"Restore a backup at the next start."`
 	} `cmd:"" group:"care" help:"Backups."`
 	Audit struct {
-		Verify auditVerifyCmd `cmd:"" help:"Check whether calls and the journal are as they were written."`
+		Verify auditVerifyCmd `cmd:"" help:"Verify that tool calls and the journal were not modified."`
 	} `cmd:"" group:"care" help:"The audit trail."`
 	Secret struct {
-		Show   secretShowCmd   `cmd:"" help:"Show which secrets hold, and since when."`
-		Rotate secretRotateCmd `cmd:"" help:"Give the installation another secret, and seal everything anew."`
-		Forget secretForgetCmd `cmd:"" help:"Drop the secrets from before at once."`
+		Show   secretShowCmd   `cmd:"" help:"Show the valid secrets, and since when they are valid."`
+		Rotate secretRotateCmd `cmd:"" help:"Rotate the installation's secret and re-encrypt stored credentials."`
+		Forget secretForgetCmd `cmd:"" help:"Drop all previous secrets now."`
 	} `cmd:"" group:"care" help:"The secret of the installation."`
-	Drain       drainCmd      `cmd:"" group:"care" help:"Send the devices of a server to the other instances, before it is stopped."`
-	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
+	Drain       drainCmd      `cmd:"" group:"care" help:"Drain a server before it is stopped: move its devices to other instances."`
+	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check the installation and suggest fixes."`
 	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
-	Help        helpCmd       `cmd:"" group:"care" help:"Explain a command."`
-	Completion  completionCmd `cmd:"" group:"care" help:"Print a script that completes commands in your shell."`
+	Help        helpCmd       `cmd:"" group:"care" help:"Show the help of a command."`
+	Completion  completionCmd `cmd:"" group:"care" help:"Print a shell completion script."`
 }
 
 var commandGroups = kong.ExplicitGroups([]kong.Group{
-	{Key: "begin", Title: "Begin:"},
-	{Key: "people", Title: "People and keys:"},
+	{Key: "begin", Title: "Get started:"},
+	{Key: "people", Title: "Accounts and keys:"},
 	{Key: "bots", Title: "Bots and glasses:"},
 	{Key: "devices", Title: "Devices:"},
 	{Key: "tools", Title: "Tools:"},
 	{Key: "learn", Title: "Learn:"},
-	{Key: "try", Title: "Try:"},
-	{Key: "care", Title: "Look after it:"},
+	{Key: "try", Title: "Try out:"},
+	{Key: "care", Title: "Maintenance:"},
 })

@@ -9,7 +9,7 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" help:"Which shell: bash, zsh or fish." enum:"bash,zsh,fish"`
+	Shell string `arg:"" help:"Shell: bash, zsh or fish." enum:"bash,zsh,fish"`
 }
 
 // Help returns the command's detailed help with examples.

@@ -10,8 +10,8 @@ import (
 )
 
 type configCheckCmd struct {
-	Effective bool         `help:"Also print every setting with its value, as a configuration file with secrets masked."`
-	Config    string       `help:"Configuration file; without it, $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
+	Effective bool         `help:"Also print all settings with their values as a configuration file, with secrets masked."`
+	Config    string       `help:"Configuration file; default: $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
 	Settings  kong.Plugins `embed:""`
 }
 

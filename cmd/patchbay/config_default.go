@@ -10,7 +10,7 @@ type configDefaultCmd struct{}
 
 // Help returns the command's detailed help with examples.
 func (configDefaultCmd) Help() string {
-	return `Every setting is in it with its default, commented out.
+	return `It contains all settings with their defaults, commented out.
 
 Example:
 

@@ -11,12 +11,12 @@ import (
 )
 
 type demoCmd struct {
-	Lang string `help:"Language of the story, such as en; without it, that of this terminal." enum:"${languages}," default:""`
+	Lang string `help:"Language of the demo, such as en; default: the terminal's." enum:"${languages}," default:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (demoCmd) Help() string {
-	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model, a tool server, a simulated voice board and a simulated OpenClaw node talk to it through real connections, and at the end somebody signs in to its web pages. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
+	return `Starts a server in a temporary folder, on a local port. Simulated glasses, a simulated EyeClaw plugin, a mock model, a tool server, a simulated voice board and a simulated OpenClaw node connect to it over the network, and the last step signs in to the console. Each step verifies its result: the exit code is 1 if a check fails. With --json each step is one JSON object.
 
 Examples:
 

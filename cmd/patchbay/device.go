@@ -15,7 +15,7 @@ import (
 
 // deviceFlags name a device.
 type deviceFlags struct {
-	Device      string `arg:"" help:"Name, number or hardware address of the device."`
+	Device      string `arg:"" help:"Name, number or MAC address of the device."`
 	targetFlags `embed:""`
 }
 

@@ -3,11 +3,11 @@ package main
 import "context"
 
 type deviceAlertCmd struct {
-	Emotion     string `help:"The face that it shows meanwhile, such as happy or sad." placeholder:"NAME"`
+	Emotion     string `help:"Facial expression to show, such as happy or sad." placeholder:"NAME"`
 	laterFlag   `embed:""`
 	deviceFlags `embed:""`
-	Title       string `arg:"" help:"The first line."`
-	Text        string `arg:"" help:"What it says."`
+	Title       string `arg:"" help:"Title of the alert."`
+	Text        string `arg:"" help:"Text of the alert."`
 }
 
 // Help returns the command's detailed help with examples.

@@ -10,16 +10,16 @@ import (
 )
 
 type deviceApproveCmd struct {
-	Code        []string `arg:"" help:"The six digits that the device shows and says; spaces and dashes do not matter."`
-	Name        string   `help:"What to call it; without a name it gets one." placeholder:"NAME"`
-	Bot         string   `help:"Number or name of the bot that answers it." placeholder:"BOT"`
-	User        string   `help:"Whose device it is to be; may be left out while there is one person." placeholder:"NAME"`
+	Code        []string `arg:"" help:"The six-digit pairing code that the device shows and says; spaces and dashes are ignored."`
+	Name        string   `help:"Name of the device; default: generated." placeholder:"NAME"`
+	Bot         string   `help:"Number or name of the bot that answers the device." placeholder:"BOT"`
+	User        string   `help:"Owner of the device; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceApproveCmd) Help() string {
-	return `A device that nobody owns shows a code when it is turned on. Who types it in is its owner from then on, and the device connects within half a minute. One that was erased shows a code too; it keeps its name and its bot.
+	return `A device without an owner shows a pairing code when it starts. Whoever enters the code becomes its owner, and the device connects within 30 seconds. A device that was erased shows a code too; it keeps its name and its bot.
 
 Examples:
 

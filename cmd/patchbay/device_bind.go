@@ -9,12 +9,12 @@ import (
 
 type deviceBindCmd struct {
 	deviceFlags `embed:""`
-	Bot         string `arg:"" help:"Number or name of a bot of the device's owner; none: nobody answers it."`
+	Bot         string `arg:"" help:"Number or name of a bot of the device's owner; none: no bot."`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceBindCmd) Help() string {
-	return `A running server takes the change up with the next question.
+	return `A running server applies the change to the next question.
 
 Examples:
 

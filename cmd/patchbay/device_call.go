@@ -20,16 +20,16 @@ func checkWait(wait time.Duration) error {
 
 type deviceCallCmd struct {
 	Args        string        `help:"The arguments as a JSON object, or @FILE to read it from a file (@- from standard input)." placeholder:"JSON"`
-	Out         string        `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
-	Wait        time.Duration `help:"If the device is asleep, wait for it to wake, for as long as that." placeholder:"TIME"`
+	Out         string        `help:"File to which a returned picture, sound or file is written." placeholder:"FILE"`
+	Wait        time.Duration `help:"How long to wait for the device to wake, if it is asleep." placeholder:"TIME"`
 	deviceFlags `embed:""`
-	Tool        string   `arg:"" help:"Name of the tool, as device tools shows it."`
-	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: texts as they are, all else as JSON. name=@FILE reads the value from a file."`
+	Tool        string   `arg:"" help:"Name of the tool, as listed by device tools."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: strings without quotes, other types as JSON. name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceCallCmd) Help() string {
-	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call.
+	return `Progress is written to standard error, the result to standard output. The exit code is 1 if the tool reports an error. Ctrl-C cancels the call.
 
 Examples:
 

@@ -5,7 +5,7 @@ import "context"
 type deviceDisplayCmd struct {
 	laterFlag   `embed:""`
 	deviceFlags `embed:""`
-	Text        string `arg:"" help:"What it shows."`
+	Text        string `arg:"" help:"Text to show."`
 }
 
 // Help returns the command's detailed help with examples.

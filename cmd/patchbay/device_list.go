@@ -10,13 +10,13 @@ import (
 )
 
 type deviceListCmd struct {
-	Waiting     bool `help:"Those that show a code and wait for their owner to approve them."`
+	Waiting     bool `help:"List devices that wait for approval."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceListCmd) Help() string {
-	return `Whether devices are awake is known only while a server runs. Codes are never listed: they stand on the device's display. Of a server, only a key with scope admin sees which devices wait; others see how many.
+	return `The status of devices is known only while a server runs. Pairing codes are never listed: they are shown on the device's display. With --server, only a key with scope admin can list waiting devices; other keys get their number.
 
 Examples:
 

@@ -12,13 +12,13 @@ import (
 )
 
 type deviceListenCmd struct {
-	Out         string `help:"Where to write the sound; without it, standard output." placeholder:"FILE"`
+	Out         string `help:"File to which the audio is written; default: standard output." placeholder:"FILE"`
 	deviceFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceListenCmd) Help() string {
-	return `It writes what the device hears, as an Ogg stream of Opus, until Ctrl-C. A board hears only while somebody talks with it. Who may not call the device's tool record may not listen either.
+	return `Writes the audio of the device's microphone as an Ogg Opus stream until Ctrl-C. A board sends audio only during a conversation. It requires permission to call the device's tool record.
 
 Examples:
 

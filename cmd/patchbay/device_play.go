@@ -11,20 +11,20 @@ import (
 )
 
 type devicePlayCmd struct {
-	Text        string `help:"What the device shows meanwhile." placeholder:"TEXT"`
+	Text        string `help:"Text that the device shows during playback." placeholder:"TEXT"`
 	laterFlag   `embed:""`
 	deviceFlags `embed:""`
-	Source      string `arg:"" name:"file|url" help:"An Ogg-Opus or WAV file of 2 MiB at most, or an http or https address of one."`
+	Source      string `arg:"" name:"file|url" help:"An Ogg Opus or WAV file of up to 2 MiB, or its http or https URL."`
 }
 
 // laterFlag queues a call for a device that is asleep.
 type laterFlag struct {
-	Later bool `help:"If the device is asleep, keep it until the device wakes."`
+	Later bool `help:"If the device is asleep, deliver it when the device wakes."`
 }
 
 // Help returns the command's detailed help with examples.
 func (devicePlayCmd) Help() string {
-	return `Files can be made with: ffmpeg -i song.mp3 -ac 1 -c:a libopus song.ogg
+	return `To create a file, run: ffmpeg -i song.mp3 -ac 1 -c:a libopus song.ogg
 
 Examples:
 

@@ -9,7 +9,7 @@ type deviceRebootCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (deviceRebootCmd) Help() string {
-	return `The tool that does it counts as dangerous: its owner has to allow it once (patchbay tool allow, with the name that patchbay device tools shows).
+	return `The reboot tool is dangerous: the device's owner has to allow it once, with patchbay tool allow and the name shown by patchbay device tools.
 
 Examples:
 

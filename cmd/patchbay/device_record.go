@@ -14,15 +14,15 @@ import (
 )
 
 type deviceRecordCmd struct {
-	Out         string        `help:"Where to write the sound." placeholder:"FILE" required:""`
-	Seconds     int           `help:"How long to record, from when somebody talks with the device; 10 if it is left out." default:"10" placeholder:"N"`
-	Wait        time.Duration `help:"How long to wait for that; without it, a minute." placeholder:"TIME"`
+	Out         string        `help:"File to which the audio is written." placeholder:"FILE" required:""`
+	Seconds     int           `help:"Length of the recording in seconds, from the start of a conversation; default: 10." default:"10" placeholder:"N"`
+	Wait        time.Duration `help:"How long to wait for a conversation; default: one minute." placeholder:"TIME"`
 	deviceFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceRecordCmd) Help() string {
-	return `A board hears only while somebody talks with it, so that is waited for. The sound is written as an Ogg file of Opus, which players and browsers play.
+	return `A board sends audio only during a conversation, so the command waits for one. The audio is written as an Ogg Opus file, which media players and browsers support.
 
 Examples:
 

@@ -14,7 +14,7 @@ type deviceRenameCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (deviceRenameCmd) Help() string {
-	return `The names of its tools change with it.
+	return `The names of its tools change accordingly.
 
 Examples:
 

@@ -10,13 +10,13 @@ import (
 )
 
 type deviceRmCmd struct {
-	Yes         bool `short:"y" help:"Do not ask."`
+	Yes         bool `short:"y" help:"Do not ask for confirmation."`
 	deviceFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceRmCmd) Help() string {
-	return `Its credentials are refused from now on, and a running server ends its connection. It shows a code again when it calls the next time, and whoever types that in is its owner.
+	return `Its credentials are invalid from now on, and a running server closes its connection. At its next request it shows a new pairing code, and whoever enters that becomes its owner.
 
 Examples:
 

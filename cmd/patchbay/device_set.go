@@ -15,12 +15,12 @@ import (
 
 type deviceSetCmd struct {
 	deviceFlags `embed:""`
-	Set         []string `arg:"" name:"k=v" help:"transport=websocket, transport=mqtt, or transport=default, which is what the server chooses."`
+	Set         []string `arg:"" name:"k=v" help:"transport=websocket, transport=mqtt, or transport=default (chosen by the server)."`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceSetCmd) Help() string {
-	return `A device connects by the transport that it is given when it is turned on the next time.
+	return `The device uses the new transport after its next restart.
 
 Examples:
 

@@ -18,7 +18,7 @@ type deviceShowCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (deviceShowCmd) Help() string {
-	return `While a server runs, the device is asked how it is (its tool status).
+	return `While a server runs, the current status is requested from the device (its tool status).
 
 Examples:
 

@@ -9,13 +9,13 @@ import (
 )
 
 type deviceToolsCmd struct {
-	Schemas     bool `help:"Also what arguments they take, as JSON Schemas."`
+	Schemas     bool `help:"Also show the input schemas as JSON Schema."`
 	deviceFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceToolsCmd) Help() string {
-	return `These are the device's own tools, such as self.audio_speaker.set_volume, and those that every device has. Programs call them by the longer names in the last column; so do the rules of: patchbay tool allow, patchbay tool deny.
+	return `Lists the device's own tools, such as self.audio_speaker.set_volume, and those that every device has. Programs call them by the longer names in the last column, which are also used in the rules of patchbay tool allow and patchbay tool deny.
 
 Examples:
 

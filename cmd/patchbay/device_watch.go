@@ -9,13 +9,13 @@ import (
 )
 
 type deviceWatchCmd struct {
-	Device      string `arg:"" optional:"" help:"Name, number or MAC address; without it, all devices."`
+	Device      string `arg:"" optional:"" help:"Name, number or MAC address of the device; default: all devices."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (deviceWatchCmd) Help() string {
-	return `It prints what devices tell by themselves, a line each, until Ctrl-C: that they are awake (patchbay/awake) or asleep, that a conversation begins (patchbay/conversation_started) or ends (patchbay/conversation_ended), that a photo came, and whatever their firmware tells.
+	return `Prints device notifications, one per line, until Ctrl-C: devices that wake (patchbay/awake) or go to sleep, conversations that start (patchbay/conversation_started) or end (patchbay/conversation_ended), received photos, and notifications of the firmware.
 
 Examples:
 

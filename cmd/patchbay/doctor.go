@@ -17,7 +17,7 @@ type doctorCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (doctorCmd) Help() string {
-	return `Each check is one line: ok, warn or fail. The exit code is 1 if anything fails.
+	return `Each check prints one line: ok, warn or fail. The exit code is 1 if a check fails.
 
 Examples:
 

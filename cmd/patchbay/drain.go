@@ -10,13 +10,13 @@ import (
 )
 
 type drainCmd struct {
-	Undo        bool `help:"Take devices again."`
+	Undo        bool `help:"End draining: accept devices again."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (drainCmd) Help() string {
-	return `The server says at /readyz that it is draining, tells its devices over some seconds to connect again, and refuses them from then on, so that they find another instance. Questions are answered until it is stopped. A server that is stopped does the same for five seconds if there are other instances; a load balancer that looks less often needs this command before.
+	return `The server reports at /readyz that it is draining, asks its devices over several seconds to reconnect, and rejects them from then on, so that they connect to another instance. Questions are answered until it is stopped. On shutdown a server does the same for five seconds if there are other instances; run this command first if the load balancer checks less often.
 
 Examples:
 

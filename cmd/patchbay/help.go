@@ -8,7 +8,7 @@ import (
 
 // helpCmd prints the same as --help, as a command.
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command that is to be explained; without it, all are listed."`
+	Command []string `arg:"" optional:"" help:"The command; default: list all commands."`
 }
 
 // Help returns the command's detailed help with examples.

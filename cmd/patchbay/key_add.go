@@ -11,18 +11,18 @@ import (
 )
 
 type keyAddCmd struct {
-	User         string   `help:"For whom it acts; may be left out while there is one person." placeholder:"NAME"`
-	Name         string   `help:"What you call it, to tell it from others." placeholder:"NAME" required:""`
-	Scope        []string `help:"What it is good for: lingzhu (glasses ask), learn (programs reach its person's knowledge points, and nothing else), mcp (programs call tools), node (programs connect as nodes and ask to be paired), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
-	Bot          string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
-	Expires      string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
+	User         string   `help:"Account that the key acts for; optional if there is only one account." placeholder:"NAME"`
+	Name         string   `help:"Name of the key." placeholder:"NAME" required:""`
+	Scope        []string `help:"Scope of the key: lingzhu (glasses platform), learn (the account's knowledge points only), mcp (call tools over MCP), node (connect as a node and request pairing), operator (manage the account's data over the API), admin (manage all accounts). Repeatable." placeholder:"SCOPE" required:""`
+	Bot          string   `help:"Restrict the key to one bot, by number or name." placeholder:"BOT"`
+	Expires      string   `help:"Validity of the key, such as 12h or 90d; default: unlimited." placeholder:"TIME"`
 	keyRuleFlags `embed:""`
 	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (keyAddCmd) Help() string {
-	return `The key is shown once. What is kept is a hash of it.
+	return `The key is shown only once. Only its hash is stored.
 
 Examples:
 

@@ -12,7 +12,7 @@ import (
 )
 
 type keyListCmd struct {
-	User        string `help:"Whose keys; without it, everybody's." placeholder:"NAME"`
+	User        string `help:"Account whose keys are listed; default: all accounts." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 type keyRevokeCmd struct {
-	ID          string `arg:"" name:"id" help:"The key's id, as key list shows it."`
+	ID          string `arg:"" name:"id" help:"Id of the key, as listed by key list."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (keyRevokeCmd) Help() string {
-	return `A running server refuses the key from its next use on.
+	return `A running server rejects the key from its next use on.
 
 Example:
 

@@ -11,12 +11,12 @@ import (
 
 // keyRuleFlags say which tools a key may call.
 type keyRuleFlags struct {
-	AllowTool []string `help:"A tool that it may call, and no others: a name, or a pattern in which * stands for any text. Can be given again." placeholder:"PATTERN"`
-	DenyTool  []string `help:"A tool that it may not call. Can be given again." placeholder:"PATTERN"`
-	Dangerous []string `help:"A dangerous tool that it may call. Can be given again." placeholder:"PATTERN"`
-	People    *bool    `help:"Whether it may call tools that are for people, such as those by which a voice board records." negatable:""`
-	Rate      *int     `help:"How many calls it may make a minute; 0: as many as the settings say." placeholder:"N"`
-	KeepArgs  *bool    `help:"Whether the audit trail keeps the arguments of its calls." negatable:""`
+	AllowTool []string `help:"Restrict the key to this tool: a name, or a pattern with the wildcard *. Repeatable." placeholder:"PATTERN"`
+	DenyTool  []string `help:"A tool that the key may not call. Repeatable." placeholder:"PATTERN"`
+	Dangerous []string `help:"A dangerous tool that the key may call. Repeatable." placeholder:"PATTERN"`
+	People    *bool    `help:"Allow the key to call tools intended for people, such as recording with a voice board." negatable:""`
+	Rate      *int     `help:"Maximum number of calls per minute; 0: the limit in the settings." placeholder:"N"`
+	KeepArgs  *bool    `help:"Store the arguments of the key's calls in the audit trail." negatable:""`
 }
 
 // given reports whether any flag is set.
@@ -50,15 +50,15 @@ func (f *keyRuleFlags) change(r *control.Rules) {
 }
 
 type keyRulesCmd struct {
-	ID           string `arg:"" name:"key" help:"The key: its id, the beginning of that, or its name."`
-	Clear        bool   `help:"Take all its rules back first."`
+	ID           string `arg:"" name:"key" help:"The key: its id, a prefix of its id, or its name."`
+	Clear        bool   `help:"Remove all rules of the key first."`
 	keyRuleFlags `embed:""`
 	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (keyRulesCmd) Help() string {
-	return `Without a flag it shows the rules. What is given replaces what was of its kind, and "" takes that back; the rest stays. What its owner denies (patchbay tool deny), no key may call.
+	return `Without flags it shows the rules. Each flag replaces the rules of its kind, and "" removes them; other rules are kept. No key can call tools that its owner denies (patchbay tool deny).
 
 Examples:
 

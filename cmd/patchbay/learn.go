@@ -16,9 +16,9 @@ import (
 
 // learnFlags say whose knowledge points to use, and where they are.
 type learnFlags struct {
-	User      string `help:"Whose knowledge points; may be left out while there is one person." placeholder:"NAME"`
-	Server    string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
-	Key       string `help:"Key with scope learn for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
+	User      string `help:"Owner of the knowledge points; optional if there is only one account." placeholder:"NAME"`
+	Server    string `help:"URL of the server; or PATCHBAY_SERVER." placeholder:"URL"`
+	Key       string `help:"Key with scope learn for that server; preferably set as PATCHBAY_KEY." placeholder:"KEY"`
 	dataFlags `embed:""`
 }
 

@@ -13,19 +13,19 @@ import (
 )
 
 type learnAddCmd struct {
-	Question   string   `arg:"" optional:"" help:"What is asked."`
-	Answer     string   `arg:"" optional:"" help:"Its answer; Markdown is fine."`
-	Deck       string   `help:"Deck; one that does not exist is made." placeholder:"DECK"`
-	Tag        []string `help:"A tag. Can be given again." placeholder:"TAG"`
-	Draft      bool     `help:"Keep it as a draft, which is not reviewed until learn edit --confirm."`
-	NoPlan     bool     `help:"Keep it without reviewing it."`
-	File       string   `help:"Add a knowledge point for each line of a file (- is standard input): question, tab, answer." placeholder:"FILE"`
+	Question   string   `arg:"" optional:"" help:"The question."`
+	Answer     string   `arg:"" optional:"" help:"The answer, optionally in Markdown."`
+	Deck       string   `help:"Deck; created if it does not exist." placeholder:"DECK"`
+	Tag        []string `help:"A tag. Repeatable." placeholder:"TAG"`
+	Draft      bool     `help:"Add it as a draft, which is not reviewed until learn edit --confirm."`
+	NoPlan     bool     `help:"Exclude it from reviews."`
+	File       string   `help:"Add a knowledge point per line of a file (- is standard input): question, tab, answer." placeholder:"FILE"`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnAddCmd) Help() string {
-	return `It is due at once. Files of other kinds are read by: patchbay learn import
+	return `A new knowledge point is due immediately. For other file formats, use: patchbay learn import
 
 Examples:
 

@@ -12,17 +12,17 @@ import (
 )
 
 type learnDeckCmd struct {
-	Name       string `arg:"" optional:"" help:"The deck; without it, all are listed."`
-	New        bool   `help:"Make it, if it is not there."`
-	Rename     string `help:"What it is called from now on." placeholder:"NAME"`
-	Rm         bool   `help:"Delete it. Its knowledge points move to the default deck."`
+	Name       string `arg:"" optional:"" help:"The deck; default: list all decks."`
+	New        bool   `help:"Create the deck if it does not exist."`
+	Rename     string `help:"The new name." placeholder:"NAME"`
+	Rm         bool   `help:"Delete the deck. Its knowledge points move to the default deck."`
 	learnRules `embed:""`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnDeckCmd) Help() string {
-	return `A deck is made by what is put into it, or by a setting. What it says nothing about is as patchbay learn set says; "" takes a decision back. Another schedule gives all its points new dates and keeps their history.
+	return `A deck is created when a knowledge point is added to it, or when one of its settings is changed. Settings that a deck does not have are those of patchbay learn set; "" removes a setting. Changing the scheduling algorithm reschedules all its points and keeps their history.
 
 Examples:
 

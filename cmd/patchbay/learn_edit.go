@@ -8,21 +8,21 @@ import (
 )
 
 type learnEditCmd struct {
-	ID         string   `arg:"" name:"id" help:"The knowledge point: its id, or the last letters of that, as learn list shows them."`
-	Question   *string  `help:"What is asked instead." placeholder:"TEXT"`
-	Answer     *string  `help:"Its answer instead." placeholder:"TEXT"`
-	Deck       *string  `help:"Deck to move it to; one that does not exist is made." placeholder:"DECK"`
-	Tag        []string `help:"A tag; those that are given replace what it had, and \"\" takes all away. Can be given again." placeholder:"TAG"`
-	Suspend    bool     `help:"Let it rest." xor:"rest"`
-	Resume     bool     `help:"Let it rest no more." xor:"rest"`
-	Confirm    bool     `help:"Confirm a draft, which is reviewed from then on."`
-	Plan       *bool    `help:"Whether it is reviewed at all." negatable:""`
+	ID         string   `arg:"" name:"id" help:"The knowledge point: its id, or the end of its id as shown by learn list."`
+	Question   *string  `help:"The new question." placeholder:"TEXT"`
+	Answer     *string  `help:"The new answer." placeholder:"TEXT"`
+	Deck       *string  `help:"Deck to move it to; created if it does not exist." placeholder:"DECK"`
+	Tag        []string `help:"A tag; replaces all existing tags, and \"\" removes them. Repeatable." placeholder:"TAG"`
+	Suspend    bool     `help:"Suspend it." xor:"rest"`
+	Resume     bool     `help:"Resume it." xor:"rest"`
+	Confirm    bool     `help:"Confirm a draft, which adds it to the reviews."`
+	Plan       *bool    `help:"Include it in reviews." negatable:""`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnEditCmd) Help() string {
-	return `Its plan and its history stay, whatever is written anew.
+	return `Its schedule and history are kept when its texts change.
 
 Examples:
 

@@ -13,15 +13,15 @@ import (
 )
 
 type learnExportCmd struct {
-	File       string `arg:"" optional:"" help:"The file; without it, or with -, standard output."`
-	Format     string `help:"What to write: json (all there is), csv, md or apkg (Anki); without it, as the file is named." enum:",json,csv,md,apkg" default:"" placeholder:"FORMAT"`
+	File       string `arg:"" optional:"" help:"The file; - or none: standard output."`
+	Format     string `help:"Format: json (all data), csv, md or apkg (Anki); default: by the file name." enum:",json,csv,md,apkg" default:"" placeholder:"FORMAT"`
 	Deck       string `help:"Only this deck." placeholder:"DECK"`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnExportCmd) Help() string {
-	return `JSON holds all: texts, plans and history; patchbay learn import reads it back. A file that is there is replaced only when the new one is whole.
+	return `JSON contains all data: texts, schedules and history; patchbay learn import can read it. An existing file is replaced only when the new file is complete.
 
 Examples:
 

@@ -14,16 +14,16 @@ import (
 
 type learnImportCmd struct {
 	File       string `arg:"" help:"The file; - is standard input."`
-	Format     string `help:"What it is: json, rows (of the service that Learn follows), csv, md or apkg (Anki); without it, that is found out." enum:",json,rows,csv,md,apkg" default:"" placeholder:"FORMAT"`
-	Deck       string `help:"Deck of what names none." placeholder:"DECK"`
-	DryRun     bool   `help:"Only say what would happen."`
-	SkipBad    bool   `help:"Import the rest of a file in which something is wrong."`
+	Format     string `help:"Format: json, rows (of the service that Learn is compatible with), csv, md or apkg (Anki); default: detected." enum:",json,rows,csv,md,apkg" default:"" placeholder:"FORMAT"`
+	Deck       string `help:"Deck for knowledge points without a deck." placeholder:"DECK"`
+	DryRun     bool   `help:"Dry run: only show what would be imported."`
+	SkipBad    bool   `help:"Skip invalid rows and import the others."`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnImportCmd) Help() string {
-	return `All of a file is imported or nothing. What was imported before is known again: its text and tags become those of the file, and its plan and history stay.
+	return `A file is imported completely or not at all. Knowledge points that were imported before are updated: their texts and tags are replaced, their schedules and history are kept.
 
 Examples:
 

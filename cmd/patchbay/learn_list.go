@@ -8,19 +8,19 @@ import (
 )
 
 type learnListCmd struct {
-	Due         bool   `help:"Only what is due now, in the order of the review." xor:"which"`
-	Drafts      bool   `help:"Only drafts, which wait to be confirmed." xor:"which"`
-	Trash       bool   `help:"What was deleted within 30 days." xor:"which"`
-	Query       string `help:"Search, the best first." xor:"which" placeholder:"TEXT"`
-	Limit       int    `help:"How many at most." default:"50" placeholder:"N"`
-	All         bool   `help:"All of them."`
+	Due         bool   `help:"Only knowledge points that are due, in review order." xor:"which"`
+	Drafts      bool   `help:"Only drafts." xor:"which"`
+	Trash       bool   `help:"Only knowledge points deleted in the last 30 days." xor:"which"`
+	Query       string `help:"Search text; best matches first." xor:"which" placeholder:"TEXT"`
+	Limit       int    `help:"Maximum number of knowledge points." default:"50" placeholder:"N"`
+	All         bool   `help:"List all."`
 	learnFilter `embed:""`
 	learnFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnListCmd) Help() string {
-	return `The newest come first. Of ids the last letters are shown, which are enough for the other commands; --json has them whole.
+	return `Newest first. Ids are shortened to their last letters, which the other commands accept; --json shows complete ids.
 
 Examples:
 

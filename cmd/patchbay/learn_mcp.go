@@ -12,16 +12,16 @@ import (
 )
 
 type learnMcpCmd struct {
-	Server    string `help:"Server to carry messages to, wherever it runs; or PATCHBAY_SERVER. Without it, the one that runs on the data folder." placeholder:"URL"`
-	Key       string `help:"Key with scope learn for that server; better given as PATCHBAY_KEY or LEARN_ASSISTANT_API_KEY." placeholder:"KEY"`
+	Server    string `help:"URL of the server to forward messages to; or PATCHBAY_SERVER. Default: the server on the data folder." placeholder:"URL"`
+	Key       string `help:"Key with scope learn for that server; preferably set as PATCHBAY_KEY or LEARN_ASSISTANT_API_KEY." placeholder:"KEY"`
 	dataFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnMcpCmd) Help() string {
-	return `An MCP server on standard input and output, for programs that start theirs themselves, such as Claude Desktop and Cursor. It carries their messages to Learn at a server and stores nothing. Make a key with: patchbay key add --name desktop --scope learn
+	return `An MCP server on standard input and output, for programs that start MCP servers themselves, such as Claude Desktop and Cursor. It forwards their messages to Learn on a server and stores nothing. Create a key with: patchbay key add --name desktop --scope learn
 
-Put this into claude_desktop_config.json, or into Cursor's mcp.json:
+Add this to claude_desktop_config.json, or to Cursor's mcp.json:
 
     {
       "mcpServers": {
@@ -36,7 +36,7 @@ Put this into claude_desktop_config.json, or into Cursor's mcp.json:
       }
     }
 
-If the program does not find patchbay, give its whole path as the command.
+If the program does not find patchbay, use its full path as the command.
 
 Examples:
 

@@ -36,8 +36,8 @@ type learnPlan struct {
 
 // learnFilter selects points.
 type learnFilter struct {
-	Deck string `help:"Only those of this deck." placeholder:"DECK"`
-	Tag  string `help:"Only those with this tag." placeholder:"TAG"`
+	Deck string `help:"Only knowledge points of this deck." placeholder:"DECK"`
+	Tag  string `help:"Only knowledge points with this tag." placeholder:"TAG"`
 }
 
 // put adds the filter to the arguments of a tool.

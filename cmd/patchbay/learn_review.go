@@ -13,17 +13,17 @@ import (
 )
 
 type learnReviewCmd struct {
-	Limit       int  `help:"End after so many reviews; 0: when nothing is left." placeholder:"N"`
-	Judge       bool `help:"Have what you type compared with the answer; Enter takes the grade that is suggested then."`
+	Limit       int  `help:"End after this number of reviews; 0: when nothing is due." placeholder:"N"`
+	Judge       bool `help:"Compare what you type with the answer and suggest a grade; Enter accepts it."`
 	learnFilter `embed:""`
 	learnFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnReviewCmd) Help() string {
-	return `Asks what is due. Recall the answer, or type it, and press Enter to see it. Then say how well you knew it: a (again), h (hard), g (good), e (easy), or 1 to 4; Enter is good. u takes the last step back, s lets the knowledge point rest, d deletes it, q or Ctrl-D ends. At the question u, s, d and q alone mean the same; put a space before them if one is your answer. Every review is kept at once, so ending loses nothing.
+	return `Asks due questions. Recall the answer, or type it, and press Enter to see it. Then grade yourself: a (again), h (hard), g (good), e (easy), or 1 to 4; Enter means good. u undoes the last step, s suspends the knowledge point, d deletes it, q or Ctrl-D ends the review. At a question, u, s, d and q alone do the same; put a space before them if they are your answer. Every review is saved immediately, so you can end at any time.
 
-Without a terminal it reads a line for each of these steps. With --json the talk goes to standard error and a summary to standard output.
+Without a terminal, one line is read per step. With --json the dialogue is written to standard error and a summary to standard output.
 
 Examples:
 

@@ -8,14 +8,14 @@ import (
 )
 
 type learnRmCmd struct {
-	IDs        []string `arg:"" name:"id" help:"Knowledge points: ids, or the last letters of those, as learn list shows them."`
-	Undo       bool     `help:"Bring them back instead."`
+	IDs        []string `arg:"" name:"id" help:"The knowledge points: their ids, or the ends of their ids as shown by learn list."`
+	Undo       bool     `help:"Restore them instead."`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnRmCmd) Help() string {
-	return `What is deleted is kept for 30 days: patchbay learn list --trash
+	return `Deleted knowledge points are kept for 30 days: patchbay learn list --trash
 
 Examples:
 

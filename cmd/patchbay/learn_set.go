@@ -12,18 +12,18 @@ import (
 // learnRules are the scheduling settings. They are strings, so that an empty one can remove a
 // setting.
 type learnRules struct {
-	Schedule      *string `help:"When points come again: fsrs (as well as they are remembered) or classic (after 1, 7, 16 and 35 days)." placeholder:"NAME"`
-	Retention     *string `help:"How likely a point should be remembered when it comes again, from 0.80 to 0.97." placeholder:"SHARE"`
-	NewPerDay     *string `help:"New points a day." placeholder:"N"`
-	ReviewsPerDay *string `help:"Other points a day." placeholder:"N"`
-	MaxInterval   *string `help:"Longest time between two reviews, in days." placeholder:"N"`
-	Steps         *string `help:"Minutes between the first reviews of a new point, such as 1,10; none for whole days." placeholder:"LIST"`
-	Relearn       *string `help:"The same for a point that was forgotten." placeholder:"LIST"`
-	Leech         *string `help:"How often a point is forgotten until it is marked as a leech; 0: never." placeholder:"N"`
-	LeechSuspend  *string `help:"Let leeches rest: yes or no." placeholder:"YES"`
-	Bury          *string `help:"Keep points that give each other away from one day: yes or no." placeholder:"YES"`
-	Balance       *string `help:"Spread what is due over days with less to do: yes or no." placeholder:"YES"`
-	EasyDays      *string `help:"How much may fall on weekdays, in percent of a usual day, such as sat=50,sun=0." placeholder:"LIST"`
+	Schedule      *string `help:"Scheduling algorithm: fsrs (adapts to your memory) or classic (after 1, 7, 16 and 35 days)." placeholder:"NAME"`
+	Retention     *string `help:"Desired retention: probability of recall when a point is due, from 0.80 to 0.97." placeholder:"SHARE"`
+	NewPerDay     *string `help:"New points per day." placeholder:"N"`
+	ReviewsPerDay *string `help:"Reviews of other points per day." placeholder:"N"`
+	MaxInterval   *string `help:"Maximum interval between two reviews, in days." placeholder:"N"`
+	Steps         *string `help:"Learning steps: minutes between the first reviews of a new point, such as 1,10; none: whole days." placeholder:"LIST"`
+	Relearn       *string `help:"Relearning steps: the same for a forgotten point." placeholder:"LIST"`
+	Leech         *string `help:"Number of lapses after which a point is marked as a leech; 0: never." placeholder:"N"`
+	LeechSuspend  *string `help:"Suspend leeches: yes or no." placeholder:"YES"`
+	Bury          *string `help:"Schedule related points on different days: yes or no." placeholder:"YES"`
+	Balance       *string `help:"Move due points to days with fewer reviews: yes or no." placeholder:"YES"`
+	EasyDays      *string `help:"Workload per weekday, in percent of a normal day, such as sat=50,sun=0." placeholder:"LIST"`
 }
 
 // changes returns the given settings in the format of the tools.
@@ -119,20 +119,20 @@ func readDays(text string) (any, error) {
 }
 
 type learnSetCmd struct {
-	TimeZone   *string `help:"Where you live, such as Asia/Shanghai." placeholder:"ZONE"`
-	DayStart   *string `help:"When your day begins, such as 04:00: who learns after midnight learns for the day before." placeholder:"TIME"`
-	Remind     *string `help:"When to be told what is due, such as 20:00." placeholder:"TIME"`
-	Via        *string `help:"How: glasses, webhook, calendar, or several of them with commas." placeholder:"WAYS"`
-	Webhook    *string `help:"Address that a reminder is posted to." placeholder:"URL"`
-	Bot        *string `help:"Number or name of the bot that judges what you recalled; none: nobody does." placeholder:"BOT"`
-	Strictness *string `help:"How it judges: lenient, normal or strict." placeholder:"WORD"`
+	TimeZone   *string `help:"Time zone, such as Asia/Shanghai." placeholder:"ZONE"`
+	DayStart   *string `help:"Start of the day, such as 04:00; reviews before it count for the previous day." placeholder:"TIME"`
+	Remind     *string `help:"Time of the daily reminder, such as 20:00." placeholder:"TIME"`
+	Via        *string `help:"Reminder channels: glasses, webhook, calendar, or a comma-separated list of them." placeholder:"WAYS"`
+	Webhook    *string `help:"Webhook URL that reminders are posted to." placeholder:"URL"`
+	Bot        *string `help:"Number or name of the bot that grades answers; none: no bot." placeholder:"BOT"`
+	Strictness *string `help:"Strictness of the bot: lenient, normal or strict." placeholder:"WORD"`
 	learnRules `embed:""`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnSetCmd) Help() string {
-	return `Without a flag it shows the settings. "" takes a decision back. How points come again holds for all decks that say nothing else (patchbay learn deck); another schedule gives all points new dates and keeps their history.
+	return `Without flags it shows the settings. "" resets a setting to its default. The scheduling settings apply to all decks that do not override them (patchbay learn deck). Changing the scheduling algorithm reschedules all points and keeps their history.
 
 Examples:
 

@@ -10,13 +10,13 @@ import (
 )
 
 type learnShowCmd struct {
-	ID         string `arg:"" name:"id" help:"The knowledge point: its id, or the last letters of that, as learn list shows them."`
+	ID         string `arg:"" name:"id" help:"The knowledge point: its id, or the end of its id as shown by learn list."`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnShowCmd) Help() string {
-	return `Shows a knowledge point, its plan and all its reviews.
+	return `Shows a knowledge point, its schedule and all its reviews.
 
 Examples:
 

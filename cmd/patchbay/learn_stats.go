@@ -11,7 +11,7 @@ import (
 )
 
 type learnStatsCmd struct {
-	Days       int `help:"How many days to look ahead, at most 365." default:"14" placeholder:"N"`
+	Days       int `help:"Number of days of the forecast, up to 365." default:"14" placeholder:"N"`
 	learnFlags `embed:""`
 }
 

@@ -8,13 +8,13 @@ import (
 )
 
 type learnUndoCmd struct {
-	Review     string `help:"The review to take back, by its id, as learn show --json shows it; without it, the last one." placeholder:"ID"`
+	Review     string `help:"Id of the review to undo, as shown by learn show --json; default: the last one." placeholder:"ID"`
 	learnFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (learnUndoCmd) Help() string {
-	return `The knowledge point is due again as it was before. What was written anew since stays.
+	return `Restores the schedule from before the review. Later changes of the texts are kept.
 
 Examples:
 

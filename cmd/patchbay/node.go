@@ -13,7 +13,7 @@ import (
 
 // nodeFlags name a node.
 type nodeFlags struct {
-	Node        string `arg:"" help:"Name or id of the node, or the beginning of its id."`
+	Node        string `arg:"" help:"Name or id of the node, or a prefix of its id."`
 	targetFlags `embed:""`
 }
 

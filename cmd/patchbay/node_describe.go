@@ -16,7 +16,7 @@ type nodeDescribeCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (nodeDescribeCmd) Help() string {
-	return `Its tools are known while it is connected.
+	return `Its tools are known only while it is connected.
 
 Examples:
 

@@ -17,17 +17,17 @@ import (
 
 type nodeInvokeCmd struct {
 	Params    string        `help:"The parameters as JSON, or @FILE to read them from a file (- from standard input)." placeholder:"JSON"`
-	Timeout   time.Duration `help:"How long the node may take, 10m at most; 30s unless given." placeholder:"TIME" default:"30s"`
-	Once      string        `help:"A key of yours, by which the call is carried out once, however often it is made." placeholder:"KEY"`
-	Out       string        `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
+	Timeout   time.Duration `help:"Timeout of the command, up to 10m; default: 30s." placeholder:"TIME" default:"30s"`
+	Once      string        `help:"Idempotency key: calls with the same key are executed once." placeholder:"KEY"`
+	Out       string        `help:"File to which a returned picture, sound or file is written." placeholder:"FILE"`
 	nodeFlags `embed:""`
-	Command   string   `arg:"" help:"Name of the command, as node describe shows it."`
-	Set       []string `arg:"" optional:"" name:"k=v" help:"Parameters as name=value: as JSON if they are JSON, and as texts otherwise. name=@FILE reads the value from a file."`
+	Command   string   `arg:"" help:"Name of the command, as listed by node describe."`
+	Set       []string `arg:"" optional:"" name:"k=v" help:"Parameters as name=value: parsed as JSON if valid, otherwise strings. name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
 func (nodeInvokeCmd) Help() string {
-	return `The result goes to standard output. The exit code is 1 if the node did not carry the command out, or the tool behind it says that it failed. With --once, a call that is made again gets the answer of the first one, for some minutes. Ctrl-C ends the waiting; whether the node goes on is its own business.
+	return `The result is written to standard output. The exit code is 1 if the node did not execute the command, or if the tool behind it reports an error. With --once, a repeated call returns the result of the first one for some minutes. Ctrl-C stops waiting, but the node may finish the command.
 
 Examples:
 

@@ -13,7 +13,7 @@ type nodeListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (nodeListCmd) Help() string {
-	return `Nodes are programs on other machines that OpenClaw's operators call, as OpenClaw's own node host is one. Whatever is plugged in here, boards and servers of tools, appears among them, as long as a server runs; without one, nobody knows which nodes are connected.
+	return `Nodes are programs on other machines that OpenClaw operators call, such as OpenClaw's own node host. While a server runs, boards and tool servers appear as nodes too; without a server, the connection status is unknown.
 
 Examples:
 

@@ -15,7 +15,7 @@ type nodeRenameCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (nodeRenameCmd) Help() string {
-	return `The names under which its commands join the board change with it. A board is renamed by: patchbay device rename.
+	return `The tool names of its commands change accordingly. To rename a board, use: patchbay device rename.
 
 Examples:
 

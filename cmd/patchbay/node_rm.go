@@ -8,13 +8,13 @@ import (
 )
 
 type nodeRmCmd struct {
-	Yes       bool `short:"y" help:"Do not ask."`
+	Yes       bool `short:"y" help:"Do not ask for confirmation."`
 	nodeFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (nodeRmCmd) Help() string {
-	return `Its connection ends, and its own token is refused from now on. If it comes again with a key, it has to be paired again: to keep it away, revoke its key too.
+	return `Its connection is closed, and its own token is invalid from now on. If it connects again with a key, it has to be paired again: to block it, revoke its key too.
 
 Examples:
 

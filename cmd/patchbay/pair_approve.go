@@ -10,13 +10,13 @@ import (
 )
 
 type pairApproveCmd struct {
-	Request     string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
+	Request     string `arg:"" help:"Id of the request or a prefix of it, or name or id of a device with a single request."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (pairApproveCmd) Help() string {
-	return `What pair list shows is what is approved. A node that wants to run more later asks again, and may run what was approved before meanwhile. Dangerous commands are marked: they look, listen, or change something. Some of them the setting nodes.allow has to name besides.
+	return `Approves what pair list shows. A node that later requests more commands sends a new request; until it is approved, the previous approval applies. Commands that use a camera or microphone or change something are marked as dangerous. Some of them must also be listed in the setting nodes.allow.
 
 Examples:
 

@@ -9,13 +9,13 @@ import (
 )
 
 type pairRejectCmd struct {
-	Request     string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
+	Request     string `arg:"" help:"Id of the request or a prefix of it, or name or id of a device with a single request."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (pairRejectCmd) Help() string {
-	return `A device that wants in asks again when it tries the next time; to keep it away, revoke its key. A node that wants to run something asks again when it connects the next time, and may run what was approved before.
+	return `A device whose connection is rejected sends a new request at its next attempt; to block it, revoke its key. A node whose commands are rejected sends a new request at its next connection; earlier approvals remain valid.
 
 Examples:
 

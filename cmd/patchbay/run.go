@@ -62,7 +62,7 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 	c.Config.Check.Settings = newSettings()
 	k, err := kong.New(c,
 		kong.Name("patchbay"),
-		kong.Description("Plugs glasses and other devices, and the agents that answer them, into one hub."),
+		kong.Description("Connects glasses and other devices with the agents that answer them."),
 		kong.Vars{"languages": languageList()},
 		kong.Writers(sh.stdout, sh.stderr),
 		kong.Exit(exit),

@@ -14,7 +14,7 @@ type secretForgetCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (secretForgetCmd) Help() string {
-	return `After "patchbay secret rotate" the old secret holds for 30 days, then it is dropped without this command. What boards and nodes were given with it is worth nothing afterwards: boards get something new when they are switched on, nodes that have not connected meanwhile have to be paired anew.
+	return `After "patchbay secret rotate" the old secret stays valid for 30 days and is then dropped automatically. This command drops it now. Credentials that boards and nodes got under it become invalid: boards get new ones when they restart; nodes that have not connected since the rotation must be paired again.
 
 Example:
 

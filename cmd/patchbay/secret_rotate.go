@@ -13,17 +13,17 @@ import (
 )
 
 type secretRotateCmd struct {
-	From        string `help:"File that has the new secret; without it, one is made." placeholder:"FILE"`
-	Now         bool   `help:"Drop the old secret at once: boards have to be switched off and on, nodes to be paired anew."`
-	Lost        bool   `help:"Begin with a new secret because the old one is lost. What it sealed has to be given once more."`
+	From        string `help:"File that contains the new secret; default: a generated secret." placeholder:"FILE"`
+	Now         bool   `help:"Drop the old secret immediately: boards must be restarted, and nodes paired again."`
+	Lost        bool   `help:"Start with a new secret because the old one is lost. Credentials encrypted with the old one must be entered again."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (secretRotateCmd) Help() string {
-	return `Everything that is sealed is sealed anew, while the servers run. What boards, nodes and programs were given with the old secret holds for 30 days more, in which they get something new by themselves. If the secret may have been stolen, use --now.
+	return `All stored credentials are re-encrypted while the servers run. Credentials that boards, nodes and programs got under the old secret stay valid for 30 days, in which they are renewed automatically. If the secret may have been stolen, use --now.
 
-A secret.key in the data folder is replaced. A configured secret has to be replaced by hand: the command prints the new one, and both hold until that is done. If the command is broken off, run it again.
+A secret.key in the data folder is replaced. A configured secret has to be replaced manually: the command prints the new one, and both are valid until then. If the command is interrupted, run it again.
 
 Examples:
 

@@ -9,13 +9,13 @@ import (
 )
 
 type secretShowCmd struct {
-	Reveal      bool `help:"Print the secret itself, to configure it. Whoever sees it can read everything that is sealed."`
+	Reveal      bool `help:"Print the secret itself, to configure it. It decrypts all stored credentials."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (secretShowCmd) Help() string {
-	return `The secret seals the credentials of bots, tool servers and gateways, and makes those of boards and nodes. Each has an id, which gives nothing away.
+	return `The secret encrypts the credentials of bots, tool servers and gateways, and generates those of boards and nodes. Each secret has an id, which reveals nothing about it.
 
 Examples:
 

@@ -15,17 +15,17 @@ import (
 )
 
 type serveCmd struct {
-	Demo     bool         `help:"Plug in an echo bot and a key that everybody knows, in a data folder of its own, on this machine only."`
-	New      bool         `help:"Begin a new installation although the data folder belongs to one whose database is empty or gone."`
-	Config   string       `help:"Configuration file; without it, $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
+	Demo     bool         `help:"Run a demo with an echo bot and a publicly known key, in a separate data folder, listening on this machine only."`
+	New      bool         `help:"Start a new installation although the data folder belongs to one whose database is empty or missing."`
+	Config   string       `help:"Configuration file; default: $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
 	Settings kong.Plugins `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (serveCmd) Help() string {
-	return `Every setting is a flag, an environment variable (PATCHBAY_LISTEN for --listen) and a key of the configuration file; "patchbay config default" explains them all. Flags win over the environment, the environment wins over the file.
+	return `Every setting is a flag, an environment variable (PATCHBAY_LISTEN for --listen) and a key of the configuration file; "patchbay config default" describes them all. Flags take precedence over the environment, and the environment over the file.
 
-The first interrupt lets running answers end, for 20 seconds at most; the second kills.
+The first interrupt waits up to 20 seconds for active answers; the second terminates immediately.
 
 Examples:
 

@@ -13,8 +13,8 @@ import (
 
 // shimFlags name a joined gateway.
 type shimFlags struct {
-	Name        string `arg:"" help:"Name of the gateway, as shim add was told it."`
-	User        string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
+	Name        string `arg:"" help:"Name of the gateway, as given to shim add."`
+	User        string `help:"Owner, if several accounts have one with this name." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

@@ -11,21 +11,21 @@ import (
 )
 
 type shimAddCmd struct {
-	Name        string        `arg:"" help:"What you call the gateway: 1 to 32 small letters, digits and -."`
-	URL         string        `name:"url" help:"Address of the gateway, such as wss://gateway.example.com, or ws:// if it is nearby; @FILE reads it from a file." placeholder:"URL" required:""`
-	Token       string        `help:"The gateway's token, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
-	Mode        string        `help:"How your boards join: each as a node of its own, or all of them as one; each unless given." enum:"each,one" default:"each" placeholder:"MODE"`
-	Devices     []string      `help:"Boards that join: names, or patterns in which * stands for any text; all unless given. Can be given again." placeholder:"PATTERN"`
-	Title       string        `help:"What the node is called there, with --mode one; Patchbay unless given." placeholder:"NAME"`
-	Notices     bool          `help:"Pass on what boards tell by themselves, which wakes the gateway's agent."`
-	Wait        time.Duration `help:"How long to wait until a running server knows how it went; 10s unless given." placeholder:"TIME" default:"10s"`
-	User        string        `help:"Whose boards; may be left out while there is one person." placeholder:"NAME"`
+	Name        string        `arg:"" help:"Name of the gateway: 1 to 32 lowercase letters, digits and -."`
+	URL         string        `name:"url" help:"URL of the gateway, such as wss://gateway.example.com, or ws:// in a local network; @FILE reads it from a file." placeholder:"URL" required:""`
+	Token       string        `help:"Token of the gateway, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	Mode        string        `help:"Mode: each (every board is a node) or one (all boards are one node); default: each." enum:"each,one" default:"each" placeholder:"MODE"`
+	Devices     []string      `help:"Boards to connect: names, or patterns with the wildcard *; default: all. Repeatable." placeholder:"PATTERN"`
+	Title       string        `help:"With --mode one: name of the node at the gateway; default: Patchbay." placeholder:"NAME"`
+	Notices     bool          `help:"Forward device notifications, which wake the gateway's agent."`
+	Wait        time.Duration `help:"How long to wait for a running server to report the result; default: 10s." placeholder:"TIME" default:"10s"`
+	User        string        `help:"Owner of the boards; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (shimAddCmd) Help() string {
-	return `The agents of that gateway can use your boards then. Its owner has to approve each node twice: first that it connects, then what it can do. What has to be run for that on the gateway's machine is printed here, and by shim status. Dangerous tools, and those for people, are left out.
+	return `The agents of that gateway can then use your boards. The gateway's owner has to approve each node twice: first its connection, then its commands. The commands to run on the gateway's machine are printed here and by shim status. Dangerous tools and tools intended for people are not offered.
 
 Examples:
 

@@ -15,7 +15,7 @@ type shimListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (shimListCmd) Help() string {
-	return `How the nodes there are is known only while a server runs; NODES counts those that are ready.
+	return `The status of the nodes is known only while a server runs; NODES is the number of nodes that are ready.
 
 Examples:
 

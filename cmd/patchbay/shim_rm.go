@@ -8,13 +8,13 @@ import (
 )
 
 type shimRmCmd struct {
-	Yes       bool `short:"y" help:"Do not ask."`
+	Yes       bool `short:"y" help:"Do not ask for confirmation."`
 	shimFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (shimRmCmd) Help() string {
-	return `A running server disconnects its nodes within seconds. The keys by which the gateway knows them are forgotten: if you join it again, its owner has to approve them again.
+	return `A running server disconnects its nodes within seconds. The keys that identify them to the gateway are deleted: if you add the gateway again, its owner has to approve them again.
 
 Examples:
 

@@ -9,12 +9,12 @@ import (
 
 type shimSetCmd struct {
 	shimFlags `embed:""`
-	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, mode, title, devices, notices; name= takes a setting away, name=@FILE reads the value from a file."`
+	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, mode, title, devices, notices; name= removes a setting, name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
 func (shimSetCmd) Help() string {
-	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas.
+	return `A running server applies the change within seconds and reconnects. Lists are comma-separated.
 
 Examples:
 

@@ -12,7 +12,7 @@ type shimStatusCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (shimStatusCmd) Help() string {
-	return `TOOLS counts what a node publishes, and TAKEN what the gateway has taken of that. Commands that the gateway's owner has to run are printed as they have to be typed.
+	return `TOOLS is the number of tools that a node publishes, and TAKEN the number that the gateway has accepted. The commands that the gateway's owner has to run are printed.
 
 Examples:
 

@@ -18,21 +18,21 @@ import (
 )
 
 type simulateGlassesCmd struct {
-	Text      string `arg:"" optional:"" help:"What the wearer says. Without it, each line of standard input is a turn."`
-	URL       string `name:"url" help:"Where the agent is; without it, the server that runs on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
+	Text      string `arg:"" optional:"" help:"What the wearer says; default: each line of standard input is a turn."`
+	URL       string `name:"url" help:"URL of the agent; default: the server on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
 	Key       string `help:"The agent's AK: a key with scope lingzhu." placeholder:"KEY"`
-	UserID    string `name:"user-id" help:"The wearer's id at the platform; without it, somebody new." placeholder:"ID"`
-	AgentID   string `name:"agent-id" help:"The agent's id at the platform, or the number of a bot; without it, an id like the platform's." placeholder:"ID"`
-	Lang      string `help:"Language that the glasses tell; zh-CN unless given." placeholder:"TAG" default:"zh-CN"`
-	Image     string `help:"What the camera sees when a photo is wanted; without it, a lake at sunset." placeholder:"FILE"`
-	Save      string `help:"Folder in which photos are kept as they are sent." placeholder:"DIR"`
-	Verbose   bool   `short:"v" help:"Also show every event as it came, and timings."`
+	UserID    string `name:"user-id" help:"The wearer's id at the platform; default: a new one." placeholder:"ID"`
+	AgentID   string `name:"agent-id" help:"The agent's id at the platform, or the number of a bot; default: a generated id." placeholder:"ID"`
+	Lang      string `help:"Language that the glasses report; default: zh-CN." placeholder:"TAG" default:"zh-CN"`
+	Image     string `help:"Picture to send when a photo is requested; default: a lake at sunset." placeholder:"FILE"`
+	Save      string `help:"Folder to which sent photos are saved." placeholder:"DIR"`
+	Verbose   bool   `short:"v" help:"Also show every event as received, and timings."`
 	dataFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (simulateGlassesCmd) Help() string {
-	return `Requests look as those of the real platform do, and answers are held against its protocol: what breaks it is reported, and the exit code is 1. In a session, /photo FILE sends a photo, /new leaves the agent and opens it again, /quit ends.
+	return `Requests are the same as those of the real platform, and answers are validated against its protocol: violations are reported, and the exit code is 1. In a session, /photo FILE sends a photo, /new leaves the agent and opens it again, /quit ends.
 
 Examples:
 

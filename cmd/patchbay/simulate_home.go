@@ -8,13 +8,13 @@ import (
 )
 
 type simulateHomeCmd struct {
-	Listen string `help:"Where it is reached." placeholder:"ADDR" default:"127.0.0.1:8123"`
-	Dial   string `help:"Instead of being reached, connect to this address (ws://… or wss://…), as upstream add --endpoint prints it; @FILE reads it from a file." placeholder:"URL"`
+	Listen string `help:"Address to listen on." placeholder:"ADDR" default:"127.0.0.1:8123"`
+	Dial   string `help:"Instead of listening, connect to this URL (ws://… or wss://…), as printed by upstream add --endpoint; @FILE reads it from a file." placeholder:"URL"`
 }
 
 // Help returns the command's detailed help with examples.
 func (simulateHomeCmd) Help() string {
-	return `It is an MCP server with the tools get_temperature, set_lamp and reset, the last of which calls itself destructive. Ctrl-C ends it.
+	return `Runs an MCP server with the tools get_temperature, set_lamp and reset; reset is declared destructive. Ctrl-C ends it.
 
 Examples:
 

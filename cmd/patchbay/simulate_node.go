@@ -21,17 +21,17 @@ import (
 )
 
 type simulateNodeCmd struct {
-	Server    string        `help:"The server, or OpenClaw's gateway (ws://… or http://…); without it, the server that runs on the data folder." placeholder:"URL"`
-	Key       string        `help:"A key with scope node, or the gateway's token; @FILE reads it from a file. Without it, the server on the data folder gives the node one for a day at most." placeholder:"KEY"`
-	Name      string        `help:"What the node calls itself." default:"Simulated node" placeholder:"NAME"`
-	Commands  []string      `help:"Commands that it has; system.notify and system.which unless given. Those it does not know it answers with what it was told." default:"system.notify,system.which" placeholder:"NAME"`
-	Tools     bool          `help:"It also has a lamp with tools behind it."`
-	Platform  string        `help:"The machine that it says it is: linux, macos, windows, android or ios; linux unless given. Which commands nodes may be told depends on that." enum:"linux,macos,windows,android,ios" default:"linux" placeholder:"NAME"`
-	Identity  string        `help:"File that keeps the node's key, by which servers know it again; simulated-nodes.json in the data folder unless given." placeholder:"FILE"`
-	Count     int           `help:"So many idle nodes instead of one." placeholder:"N"`
-	Ramp      string        `help:"With --count: how many are turned on per second; 50/s unless given." placeholder:"N/s" default:"50/s"`
-	For       time.Duration `help:"End after that long; without it, at Ctrl-C." placeholder:"TIME"`
-	User      string        `help:"Whose node, if it gets its key here; may be left out while there is one person." placeholder:"NAME"`
+	Server    string        `help:"URL of the server or OpenClaw gateway (ws://… or http://…); default: the server on the data folder." placeholder:"URL"`
+	Key       string        `help:"A key with scope node, or the gateway's token; @FILE reads it from a file. Default: the server on the data folder creates a key that is valid for up to one day." placeholder:"KEY"`
+	Name      string        `help:"Name of the node." default:"Simulated node" placeholder:"NAME"`
+	Commands  []string      `help:"Commands of the node; default: system.notify and system.which. Unknown commands return their parameters." default:"system.notify,system.which" placeholder:"NAME"`
+	Tools     bool          `help:"Also simulate a lamp with tools."`
+	Platform  string        `help:"Platform that the node reports: linux, macos, windows, android or ios; default: linux. It determines which commands are allowed." enum:"linux,macos,windows,android,ios" default:"linux" placeholder:"NAME"`
+	Identity  string        `help:"File that stores the node's key, by which servers recognize it; default: simulated-nodes.json in the data folder." placeholder:"FILE"`
+	Count     int           `help:"Number of idle nodes to simulate, instead of one." placeholder:"N"`
+	Ramp      string        `help:"With --count: start rate; default: 50/s." placeholder:"N/s" default:"50/s"`
+	For       time.Duration `help:"End after this time; default: at Ctrl-C." placeholder:"TIME"`
+	User      string        `help:"Owner of the node, if its key is created here; optional if there is only one account." placeholder:"NAME"`
 	dataFlags `embed:""`
 
 	perSecond float64
@@ -39,7 +39,7 @@ type simulateNodeCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (simulateNodeCmd) Help() string {
-	return `It says what OpenClaw's own node host says, and prints what it is told to do; nothing of that is done. If it has to wait to be approved, it says which command does that, and goes on by itself afterwards. Its key is kept, so it has to be approved once. With --json, each line is an event.
+	return `Behaves like OpenClaw's own node host, and prints received commands without executing them. If it needs approval, it prints the command for that, and continues automatically afterwards. Its key is stored, so it has to be approved only once. With --json, each line is an event.
 
 Examples:
 

@@ -19,23 +19,23 @@ import (
 )
 
 type simulateXiaozhiCmd struct {
-	URL      string        `name:"url" help:"The server, or where boards call home there; without it, the server that runs on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
-	Profile  string        `help:"The firmware: fw194, fw242, fw25, or c3 for a chip with little memory; fw242 unless given." enum:"fw194,fw242,fw25,c3" default:"fw242" placeholder:"NAME"`
-	Mode     string        `help:"How the board listens: auto (until the server answers), manual (while a button is held) or realtime (always); auto unless given." enum:"auto,manual,realtime" default:"auto" placeholder:"MODE"`
-	MAC      string        `name:"mac" help:"The board's hardware address; without it, an invented one." placeholder:"MAC"`
-	UUID     string        `name:"uuid" help:"The board's client id, by which a server knows it again; without it, an invented one." placeholder:"UUID"`
-	Picture  string        `help:"What the camera sees, a JPEG file; without it, a lake at sunset." placeholder:"FILE"`
-	Say      []string      `help:"What somebody says to it: recordings of Opus packets of 60 ms, each after two bytes with its length. Without them, good morning." placeholder:"FILE.opk"`
+	URL      string        `name:"url" help:"URL of the server, or of its configuration endpoint for boards; default: the server on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
+	Profile  string        `help:"Firmware profile: fw194, fw242, fw25, or c3 for a chip with little memory; default: fw242." enum:"fw194,fw242,fw25,c3" default:"fw242" placeholder:"NAME"`
+	Mode     string        `help:"Listening mode: auto (until the server answers), manual (while a button is held) or realtime (always); default: auto." enum:"auto,manual,realtime" default:"auto" placeholder:"MODE"`
+	MAC      string        `name:"mac" help:"MAC address of the board; default: generated." placeholder:"MAC"`
+	UUID     string        `name:"uuid" help:"Client id of the board, by which servers recognize it; default: generated." placeholder:"UUID"`
+	Picture  string        `help:"JPEG file that the camera returns; default: a lake at sunset." placeholder:"FILE"`
+	Say      []string      `help:"Recordings to speak to the board: Opus packets of 60 ms, each with a two-byte length prefix; default: \"good morning\"." placeholder:"FILE.opk"`
 	Insecure bool          `help:"Accept any certificate."`
-	Once     bool          `help:"Ask once, tell what came of it, and end; this is what happens without a terminal."`
-	Check    bool          `help:"Go through what real boards do and what they suffer, and tell which rules the server breaks."`
-	Stay     time.Duration `help:"With --once or --check: then stay, to be called, for as long as that." placeholder:"TIME"`
-	Count    int           `help:"So many boards instead of one." placeholder:"N"`
-	Ramp     string        `help:"With --count: how many are turned on per second; 50/s unless given." placeholder:"N/s" default:"50/s"`
-	Talk     int           `help:"With --count: how many of them are talked to all the time." placeholder:"N"`
-	For      time.Duration `help:"With --count: for how long, when all are on; 1m unless given." placeholder:"TIME" default:"1m"`
-	Slack    time.Duration `help:"Added to the time limits of the rules, for machines that have a lot to do." placeholder:"TIME"`
-	Verbose  bool          `short:"v" help:"Also show what state the board is in, and all counters."`
+	Once     bool          `help:"Ask one question, report the result and end; default without a terminal."`
+	Check    bool          `help:"Test the server with the behaviour and faults of real boards, and report protocol violations."`
+	Stay     time.Duration `help:"With --once or --check: stay connected for this time afterwards, to receive tool calls." placeholder:"TIME"`
+	Count    int           `help:"Number of boards to simulate, instead of one." placeholder:"N"`
+	Ramp     string        `help:"With --count: start rate; default: 50/s." placeholder:"N/s" default:"50/s"`
+	Talk     int           `help:"With --count: number of boards that are in conversation all the time." placeholder:"N"`
+	For      time.Duration `help:"With --count: duration after all boards have started; default: 1m." placeholder:"TIME" default:"1m"`
+	Slack    time.Duration `help:"Time added to the limits of the checks, for busy machines." placeholder:"TIME"`
+	Verbose  bool          `short:"v" help:"Also show the state of the board and all counters."`
 
 	dataFlags `embed:""`
 
@@ -44,11 +44,11 @@ type simulateXiaozhiCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (simulateXiaozhiCmd) Help() string {
-	return `The board behaves as the firmware does, and what would confuse real boards is reported; the exit code is 1 then. As long as nobody has approved it, it shows a code.
+	return `The board behaves like the firmware. Server behaviour that breaks real boards is reported, and the exit code is 1. Until it is approved, it shows a pairing code.
 
-In a terminal, /wake says the wake word, /press presses the button, /hold and /release are the button of a walkie-talkie, /say speaks (/say 2 says the second recording), /abort interrupts, /drop turns the network off, /vanish does so without the server noticing, /boot turns the board off and on, /quit ends. Anything else is sent as typed text, which web pages can do and boards cannot. Meanwhile tools of the board can be called, over MQTT always and on WebSocket while there is a conversation.
+In a terminal, /wake says the wake word, /press presses the button, /hold and /release are push-to-talk, /say speaks (/say 2 plays the second recording), /abort interrupts, /drop closes the connection, /vanish loses the network without closing it, /boot restarts the board, /quit ends. Other input is sent as text, which web clients can do and boards cannot. The board's tools can be called at any time over MQTT, and during a conversation over WebSocket.
 
-With --count and a server on the same machine each board has an address of its own, on Linux; a server elsewhere bounds how many may come from one.
+With --count and a server on the same machine, each board has its own IP address on Linux; a remote server limits the number of boards per address.
 
 Examples:
 

@@ -32,8 +32,8 @@ func (f targetFlags) retryFlags() string {
 
 // serverFlags name a server other than the one of the data directory.
 type serverFlags struct {
-	Server string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
-	Key    string `help:"Key with scope operator or admin for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
+	Server string `help:"URL of the server; or PATCHBAY_SERVER." placeholder:"URL"`
+	Key    string `help:"Key with scope operator or admin for that server; preferably set as PATCHBAY_KEY." placeholder:"KEY"`
 }
 
 // conn is a connection to a server.

@@ -12,7 +12,7 @@ type toolAllowCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (toolAllowCmd) Help() string {
-	return `Tools may be used unless they are dangerous: those that reboot a device, replace its firmware, or call themselves destructive. Programs and bots get none that are for people either, such as those by which a voice board records. This allows such tools to all programs and bots of their owner. One key alone is allowed them by patchbay key rules. A rule that denies counts more than one that allows. If a server runs, the rule holds on all instances when the command returns.
+	return `Tools are allowed by default unless they are dangerous: those that reboot a device, replace its firmware, or are declared destructive. Tools intended for people, such as recording with a voice board, are not available to programs and bots either. This command allows such tools to all programs and bots of their owner; to allow them to a single key, use patchbay key rules. Deny rules take precedence over allow rules. If a server runs, the rule applies on all instances when the command returns.
 
 Examples:
 

@@ -14,16 +14,16 @@ import (
 
 type toolCallCmd struct {
 	Tool        string   `arg:"" help:"Name of the tool."`
-	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: texts as they are, all else as JSON. name=@FILE reads the value from a file."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: strings without quotes, other types as JSON. name=@FILE reads the value from a file."`
 	Args        string   `help:"The arguments as a JSON object, or @FILE to read it from a file (@- from standard input)." placeholder:"JSON"`
-	Out         string   `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
-	User        string   `help:"For whom; may be left out while there is one person." placeholder:"NAME"`
+	Out         string   `help:"File to which a returned picture, sound or file is written." placeholder:"FILE"`
+	User        string   `help:"Account that calls the tool; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (toolCallCmd) Help() string {
-	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call. What a tool needs stands in: patchbay tool show NAME.
+	return `Progress is written to standard error, the result to standard output. The exit code is 1 if the tool reports an error. Ctrl-C cancels the call. To show the arguments of a tool, run: patchbay tool show NAME.
 
 Examples:
 

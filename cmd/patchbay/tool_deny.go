@@ -12,7 +12,7 @@ type toolDenyCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (toolDenyCmd) Help() string {
-	return `No program and no bot of its owner sees the tool from now on. If a server runs, the rule holds on all instances when the command returns.
+	return `The tool is hidden from all programs and bots of its owner. If a server runs, the rule applies on all instances when the command returns.
 
 Examples:
 

@@ -11,14 +11,14 @@ import (
 )
 
 type toolListCmd struct {
-	User        string `help:"Whose tools; without it, everybody's." placeholder:"NAME"`
-	All         bool   `help:"Also those that are denied, or dangerous and not allowed."`
+	User        string `help:"Account whose tools are listed; default: all accounts." placeholder:"NAME"`
+	All         bool   `help:"Also list tools that are denied, or dangerous and not allowed."`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (toolListCmd) Help() string {
-	return `These are the tools of the bots and of the upstreams that are connected, so they are known only while a server runs.
+	return `Lists the tools of bots and connected upstreams. They are known only while a server runs.
 
 Examples:
 

@@ -8,7 +8,7 @@ type toolResetCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (toolResetCmd) Help() string {
-	return `It takes back what tool allow or tool deny decided, for the very name or pattern that was given then.
+	return `Removes a rule of tool allow or tool deny, for exactly the name or pattern that was given there.
 
 Examples:
 

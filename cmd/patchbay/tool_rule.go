@@ -11,8 +11,8 @@ import (
 
 // ruleFlags name the tools of a rule.
 type ruleFlags struct {
-	Tool        string `arg:"" help:"Name of the tool, or a pattern in which * stands for any text."`
-	User        string `help:"Whose tools; may be left out while there is one person." placeholder:"NAME"`
+	Tool        string `arg:"" help:"Name of the tool, or a pattern with the wildcard *."`
+	User        string `help:"Owner of the tools; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

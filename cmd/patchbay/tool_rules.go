@@ -9,7 +9,7 @@ import (
 )
 
 type toolRulesCmd struct {
-	User        string `help:"Whose rules; without it, everybody's." placeholder:"NAME"`
+	User        string `help:"Account whose rules are listed; default: all accounts." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

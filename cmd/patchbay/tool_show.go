@@ -13,13 +13,13 @@ import (
 
 type toolShowCmd struct {
 	Tool        string `arg:"" help:"Name of the tool."`
-	User        string `help:"Whose tool, if several people have one of that name." placeholder:"NAME"`
+	User        string `help:"Owner of the tool, if several accounts have one with this name." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (toolShowCmd) Help() string {
-	return `It shows what the tool does and, as a JSON Schema, what arguments it takes.
+	return `Shows the description of the tool and its input schema (JSON Schema).
 
 Examples:
 

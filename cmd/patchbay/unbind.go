@@ -11,8 +11,8 @@ import (
 
 type unbindCmd struct {
 	Bot         string `arg:"" help:"Number or name of the bot."`
-	UserID      string `name:"user-id" help:"Whose glasses, as bind --list shows them; may be left out while there is one wearer." placeholder:"ID" xor:"who"`
-	All         bool   `help:"Everybody's." xor:"who"`
+	UserID      string `name:"user-id" help:"Id of the wearer, as listed by bind --list; optional if there is only one wearer." placeholder:"ID" xor:"who"`
+	All         bool   `help:"Unbind all wearers." xor:"who"`
 	targetFlags `embed:""`
 }
 

@@ -13,7 +13,7 @@ import (
 // upstreamFlags name an upstream.
 type upstreamFlags struct {
 	Name        string `arg:"" help:"Name of the upstream."`
-	User        string `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
+	User        string `help:"Owner of the upstream, if several accounts have one with this name." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 

@@ -14,26 +14,26 @@ import (
 )
 
 type upstreamAddCmd struct {
-	Name        string   `arg:"" help:"What it is called. Its tools' names begin with that: 1 to 32 small letters, digits and -."`
-	Command     []string `arg:"" optional:"" help:"A command that speaks MCP over its standard input, with its arguments, behind --."`
-	URL         string   `name:"url" help:"Address of an MCP server." placeholder:"URL"`
-	Endpoint    bool     `help:"A tool server that connects to this one; its address with a token is shown once."`
-	Cloud       string   `help:"Address (wss://…) of a service that gets to call the tools of --tools; @FILE reads it from a file." placeholder:"URL"`
-	Tools       []string `help:"Tools that the service of --cloud may call: names, or patterns in which * stands for any text. Can be given again." placeholder:"PATTERN"`
+	Name        string   `arg:"" help:"Name of the upstream and prefix of its tools: 1 to 32 lowercase letters, digits and -."`
+	Command     []string `arg:"" optional:"" help:"Command of an MCP server on standard input and output, with its arguments, after --."`
+	URL         string   `name:"url" help:"URL of an MCP server." placeholder:"URL"`
+	Endpoint    bool     `help:"Create an endpoint that a tool server connects to; its URL with a token is shown once."`
+	Cloud       string   `help:"URL (wss://…) of a service that may call the tools of --tools; @FILE reads it from a file." placeholder:"URL"`
+	Tools       []string `help:"Tools that the service of --cloud may call: names, or patterns with the wildcard *. Repeatable." placeholder:"PATTERN"`
 	Token       string   `help:"Bearer token for --url; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
-	Header      []string `help:"A header for --url; 'NAME: @FILE' reads its value from a file. Can be given again." sep:"none" placeholder:"NAME:VALUE"`
-	Env         []string `help:"A variable for the command, as name=value; name=@FILE reads the value from a file. Can be given again." sep:"none" placeholder:"K=V"`
-	Set         []string `help:"Another setting as name=value. Can be given again." sep:"none" placeholder:"K=V"`
-	NoCheck     bool     `help:"Save it without a look at the server."`
-	User        string   `help:"Whose upstream; may be left out while there is one person." placeholder:"NAME"`
+	Header      []string `help:"A request header for --url; 'NAME: @FILE' reads its value from a file. Repeatable." sep:"none" placeholder:"NAME:VALUE"`
+	Env         []string `help:"An environment variable of the command as name=value; name=@FILE reads the value from a file. Repeatable." sep:"none" placeholder:"K=V"`
+	Set         []string `help:"Another setting as name=value. Repeatable." sep:"none" placeholder:"K=V"`
+	NoCheck     bool     `help:"Save it without checking the server."`
+	User        string   `help:"Owner of the upstream; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (upstreamAddCmd) Help() string {
-	return `An upstream is a server of tools (MCP) that somebody else wrote. Its tools join the board, and programs and bots of its owner can call them. The server is looked at before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on the machine of the server, as the account that runs it; its secrets belong in --env, since arguments are shown.
+	return `An upstream is an external tool server (MCP). Programs and bots of its owner can call its tools. The server is checked before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on the machine of the Patchbay server, as the same user; pass its secrets with --env, because its arguments are shown.
 
-With --cloud it is the other way round: Patchbay connects to a service, and the service calls your tools. It is offered the tools of --tools alone, dangerous ones too if you name them. Settings are deny and most (how many tools at most, 32 by default).
+With --cloud, Patchbay connects to a service, and the service calls your tools. Only the tools of --tools are offered, including dangerous ones if they are named. Settings are deny and most (maximum number of tools, 32 by default).
 
 Examples:
 

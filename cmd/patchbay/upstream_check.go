@@ -15,7 +15,7 @@ type upstreamCheckCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamCheckCmd) Help() string {
-	return `It connects to the server once, from where Patchbay runs, and reads its list of tools. The exit code is 1 if that fails.
+	return `Connects once to the server from the machine of Patchbay and lists its tools. The exit code is 1 if that fails.
 
 Examples:
 

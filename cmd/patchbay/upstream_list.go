@@ -15,7 +15,7 @@ type upstreamListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamListCmd) Help() string {
-	return `How their connections are is known only while a server runs.
+	return `The connection status is known only while a server runs.
 
 Examples:
 

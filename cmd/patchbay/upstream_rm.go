@@ -9,13 +9,13 @@ import (
 )
 
 type upstreamRmCmd struct {
-	Yes           bool `short:"y" help:"Do not ask."`
+	Yes           bool `short:"y" help:"Do not ask for confirmation."`
 	upstreamFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (upstreamRmCmd) Help() string {
-	return `Its tools are gone within seconds, and its token is refused. What was decided about its tools stays, and holds again for an upstream of the same name.
+	return `Its tools are removed within seconds, and its token is invalid. The rules of its tools are kept, and apply again to an upstream with the same name.
 
 Examples:
 

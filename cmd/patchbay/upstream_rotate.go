@@ -14,7 +14,7 @@ type upstreamRotateCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamRotateCmd) Help() string {
-	return `It is for upstreams that connect here (--endpoint). The old token is refused from now on.
+	return `Applies to upstreams that connect to this server (--endpoint). The old token is invalid from now on.
 
 Example:
 

@@ -10,12 +10,12 @@ import (
 
 type upstreamSetCmd struct {
 	upstreamFlags `embed:""`
-	Set           []string `arg:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
+	Set           []string `arg:"" name:"k=v" help:"Settings as name=value; name= removes a setting, name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
 func (upstreamSetCmd) Help() string {
-	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas; headers and env are JSON objects.
+	return `A running server applies the change within seconds and reconnects. Lists are comma-separated; headers and env are JSON objects.
 
 Examples:
 

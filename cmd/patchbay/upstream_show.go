@@ -16,7 +16,7 @@ type upstreamShowCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamShowCmd) Help() string {
-	return `Secrets are masked: tokens, headers, variables, and what stands behind the ? of an address.
+	return `Secrets are masked: tokens, headers, environment variables, and the query of a URL.
 
 Examples:
 

@@ -10,10 +10,10 @@ import (
 )
 
 type userAddCmd struct {
-	Name          string `arg:"" help:"What the person is called."`
-	Role          string `help:"What they may do: admin (everything) or member (their own bots and keys). The first person is admin." enum:"admin,member" default:"member"`
-	Lang          string `help:"Language of the person, such as en; without it, that of this terminal." enum:"${languages}," default:""`
-	PasswordStdin bool   `help:"Read a password from standard input instead of asking for it in the terminal. Without one they cannot sign in to the console, but own bots and keys."`
+	Name          string `arg:"" help:"Name of the account."`
+	Role          string `help:"Role: admin (everything) or member (own bots and keys). The first account is admin." enum:"admin,member" default:"member"`
+	Lang          string `help:"Language of the account, such as en; default: the terminal's." enum:"${languages}," default:""`
+	PasswordStdin bool   `help:"Read the password from standard input instead of the terminal. An account without a password can own bots and keys, but cannot sign in to the console."`
 	targetFlags   `embed:""`
 }
 

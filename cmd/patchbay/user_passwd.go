@@ -14,8 +14,8 @@ import (
 )
 
 type userPasswdCmd struct {
-	Name          string `arg:"" help:"Whose password."`
-	PasswordStdin bool   `help:"Read the password from standard input instead of asking for it."`
+	Name          string `arg:"" help:"Name of the account."`
+	PasswordStdin bool   `help:"Read the password from standard input instead of the terminal."`
 	targetFlags   `embed:""`
 }
 

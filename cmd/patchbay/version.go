@@ -15,7 +15,7 @@ import (
 var release string
 
 type versionCmd struct {
-	Licenses bool `help:"Print the licences of everything that is in the program."`
+	Licenses bool `help:"Print the licences of all components of the program."`
 }
 
 // Help returns the command's detailed help with examples.
