@@ -58,7 +58,7 @@ type backend struct {
 }
 
 // openCluster starts the databases, and creates instances that do not run yet.
-func openCluster(ctx context.Context, o options) (t *cluster, err error) {
+func openCluster(o options) (t *cluster, err error) {
 	t = &cluster{options: o}
 	defer func() {
 		if err != nil {

@@ -100,7 +100,7 @@ func (o *options) print(what string, value float64, unit, note string, args ...a
 
 // measure runs the measurements one after the other.
 func measure(ctx context.Context, o options) (err error) {
-	t, err := openCluster(ctx, o)
+	t, err := openCluster(o)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (st *demoRun) play(ctx context.Context, number int, a demoStep) error {
 		return fmt.Errorf("step %d (%s) went wrong: %w", number, a.name, err)
 	}
 	if !st.sh.json {
-		st.sh.say(msgStepDone, st.summary(passed))
+		st.sh.say(msgStepDone, st.summary())
 	}
 	return nil
 }

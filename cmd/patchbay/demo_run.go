@@ -187,7 +187,7 @@ const (
 )
 
 // summary returns the figures of a step.
-func (st *demoRun) summary(passed time.Duration) string {
+func (st *demoRun) summary() string {
 	var slowest float64
 	pieces := 0
 	for _, a := range st.answers {

@@ -83,7 +83,7 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	markFolder(c.Data, b.Installation, log)
 	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
-	b.Registry = hub.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) },
+	b.Registry = hub.NewRegistry(db, box, kinds(b), func() any { return new(rokid.Settings) },
 		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
 	return b, nil
 }
@@ -111,7 +111,7 @@ func (b *Base) Close() error {
 const modelKind = "openai"
 
 // kinds returns all kinds of bots.
-func kinds(log *slog.Logger, base *Base) []hub.Kind {
+func kinds(base *Base) []hub.Kind {
 	return []hub.Kind{
 		echo.Kind(),
 		{

@@ -214,7 +214,7 @@ func (s *Registration) announcement() heldProvider {
 	return heldProvider{s.offer.ProviderRef, s.offer.fingerprint(), s.epoch}
 }
 
-func (x *catalogSync) publish(subject string, v any) bool {
+func (x *catalogSync) publish(subject string, v any) {
 	text, err := json.Marshal(v)
 	if err == nil {
 		err = x.hub.Bus.Publish(subject, text)
@@ -222,7 +222,6 @@ func (x *catalogSync) publish(subject string, v any) bool {
 	if err != nil {
 		x.hub.Logger.Warn("another instance was not told about tools", "error", err)
 	}
-	return err == nil
 }
 
 // onAnnouncement handles the announcement of another instance.

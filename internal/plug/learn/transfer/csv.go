@@ -86,7 +86,7 @@ type ankiText struct {
 	guid, noteType, deckAt, tagsAt int // column numbers, from 1
 }
 
-func newTable(in *itemReader, r io.ReaderAt, size int64) (*table, error) {
+func newTable(in *itemReader, r io.ReaderAt, size int64) *table {
 	t := &table{}
 	b := bufio.NewReaderSize(in.reader(r, size), 64<<10)
 	if start, _ := b.Peek(len(byteOrderMark)); string(start) == string(byteOrderMark) {
@@ -103,7 +103,7 @@ func newTable(in *itemReader, r io.ReaderAt, size int64) (*table, error) {
 	}
 	// Tab-separated text is rarely quoted; quotes are part of the text there.
 	t.csv.LazyQuotes = t.csv.Comma == '\t'
-	return t, nil
+	return t
 }
 
 // topLine parses a header line such as "#separator:tab", or Excel's "sep=;".
@@ -252,10 +252,7 @@ func (t *table) findHeader(in *itemReader) error {
 }
 
 func (in *itemReader) readCSV(r io.ReaderAt, size int64) error {
-	t, err := newTable(in, r, size)
-	if err != nil {
-		return err
-	}
+	t := newTable(in, r, size)
 	convert := t.ankiItem
 	if !t.anki.isAnki {
 		switch err := t.findHeader(in); {

@@ -229,10 +229,7 @@ func (in *rowsReader) join(it Item, sittings []store.Sitting) Item {
 
 // readCSVRows reads one of the two tables.
 func (in *rowsReader) readCSVRows(r io.ReaderAt, size int64) error {
-	t, err := newTable(in.itemReader, r, size)
-	if err != nil {
-		return err
-	}
+	t := newTable(in.itemReader, r, size)
 	switch err := t.findHeader(in.itemReader); {
 	case err == io.EOF:
 		return nil
