@@ -52,12 +52,6 @@ type pattern struct {
 	match  func(string) bool
 }
 
-// Check returns the errors in valid JSON, or "". Missing (nil) parameters are not an object.
-func (s *Shape) Check(valid []byte) string {
-	var m members
-	return s.read(valid, &m)
-}
-
 // Invalid returns the error response for parameters that do not match the shape, else nil.
 func (s *Shape) Invalid(params []byte) *Error {
 	var m members

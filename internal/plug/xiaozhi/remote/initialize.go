@@ -67,15 +67,6 @@ func (c *Client) Refresh(ctx context.Context) (changed bool, err error) {
 	return c.listTools(ctx, Catalog{Board: old.Board, Firmware: old.Firmware, Build: old.Build}, true)
 }
 
-// Ping checks whether the board answers, by a request with an unknown method, which boards answer
-// with an error (xiaozhi-esp32 main/mcp_server.cc, McpServer::ParseMessage). It waits for the
-// board's current request. The error is ctx's, or wraps [ErrSilent], [ErrClosed] or the error of
-// Send.
-func (c *Client) Ping(ctx context.Context) error {
-	_, err := c.ask(ctx, outgoingRequest{method: "ping", params: []byte("{}"), timeout: setupTimeout, priority: true})
-	return err
-}
-
 // askWithRetry sends an idempotent request, and sends it once more if there is no answer.
 func (c *Client) askWithRetry(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
 	o := outgoingRequest{method: method, params: params, timeout: setupTimeout, priority: true}

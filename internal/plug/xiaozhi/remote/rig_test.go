@@ -128,6 +128,12 @@ func (r *rig) start() bool {
 	return changed
 }
 
+// Ping asks something that every board answers with an error, and that changes nothing.
+func (c *Client) Ping(ctx context.Context) error {
+	_, err := c.ask(ctx, outgoingRequest{method: "ping", params: []byte("{}"), timeout: setupTimeout, priority: true})
+	return err
+}
+
 func (r *rig) names() string {
 	var out []string
 	for _, t := range r.Catalog().Tools {
