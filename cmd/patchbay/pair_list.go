@@ -13,7 +13,7 @@ type pairListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (pairListCmd) Help() string {
-	return `A node sends two requests: one to connect, and one for the commands that it offers. The first request expires five minutes after its last attempt. Programs on the server's machine are approved automatically, unless the setting nodes.approve_local is false. Voice boards are listed too; approve them by their pairing code.
+	return `A node sends two requests: one to connect, and one for the commands that it offers. The first request expires five minutes after its last attempt. Programs on the server's machine are approved automatically, unless the setting nodes.approve_local is false. Waiting voice boards are only counted; approve them with patchbay device approve.
 
 Examples:
 
