@@ -100,6 +100,14 @@ var handlers = map[string]func(*Service, context.Context, *tool.Call, *arguments
 	toolAsk:         (*Service).callAsk,
 }
 
+// databaseTimeout limits a call that needs nothing but the database. A person must get an answer
+// within 10 s, and some statements in a row may take up to 5 s each.
+const databaseTimeout = 8 * time.Second
+
+// takesLong has the tools without that limit: they ask a model, which has its own timeout, or go
+// through all points of a deck or a person, and report their progress.
+var takesLong = map[string]bool{toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true}
+
 // Call implements [tool.Provider].
 func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	handle := handlers[c.Tool]
@@ -116,7 +124,13 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 			return nil, tool.Fail(tool.BadArgs, "The arguments cannot be read.", err)
 		}
 	}
-	res, err := handle(p.Service, ctx, c, &a)
+	limited := ctx
+	if !takesLong[c.Tool] {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, p.Service.callTimeout)
+		defer cancel()
+	}
+	res, err := handle(p.Service, limited, c, &a)
 	if err == nil {
 		return res, nil
 	}

@@ -110,6 +110,8 @@ type Service struct {
 	vectors   vectors
 	reviews   *prometheus.CounterVec
 	importing chan struct{} // one slot per file being received or imported
+
+	callTimeout time.Duration // databaseTimeout; tests change it
 }
 
 // maxImports limits how many files are received and imported concurrently, by web pages and
@@ -139,7 +141,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{Options: o, importing: make(chan struct{}, maxImports),
+	s := &Service{Options: o, importing: make(chan struct{}, maxImports), callTimeout: databaseTimeout,
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total",
 			Help: "Reviews of knowledge points."}, []string{"channel", "grade"})}
 	if o.Registerer != nil {

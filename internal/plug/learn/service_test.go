@@ -410,3 +410,21 @@ func TestDatabaseTooSlow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who calls a tool gets words in time although each statement of the database is within its limit.
+func TestDatabaseTooSlowInAll(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.callTimeout = time.Nanosecond
+	for _, name := range []string{toolMark, toolSubmit, toolListReviews, toolStats} {
+		_, err := (&Provider{r.Service}).Call(t.Context(), &tool.Call{Tool: name, Caller: tool.Caller{Person: "ada"},
+			Args: json.RawMessage(`{"knowledge_point_id":"p","grade":"good"}`)})
+		if e := tool.AsError(err); e == nil || e.Code != tool.Failed ||
+			!strings.Contains(e.Told, "could not be reached; try again in a moment") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := (&Provider{r.Service}).Call(t.Context(), &tool.Call{Tool: toolSaveDeck,
+		Caller: tool.Caller{Person: "ada"}, Args: json.RawMessage(`{"name":"irregular verbs"}`)}); err != nil {
+		t.Error(err)
+	}
+}
