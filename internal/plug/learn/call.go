@@ -106,7 +106,9 @@ const databaseTimeout = 8 * time.Second
 
 // takesLong has the tools without that limit: they ask a model, which has its own timeout, or go
 // through all points of a deck or a person, and report their progress.
-var takesLong = map[string]bool{toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true}
+var takesLong = map[string]bool{
+	toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true,
+}
 
 // Call implements [tool.Provider].
 func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
