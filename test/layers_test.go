@@ -20,8 +20,8 @@ var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", 
 	"talk", "tool"}
 
 // allowedImports lists the packages of ours that a package may import, by folder below internal. A
-// folder includes its subfolders. A package that is not listed has no layer yet: add it here and in
-// AGENTS.md.
+// folder includes its subfolders. A plug that is not listed may import plugImports. Any other
+// package that is not listed has no layer yet: add it here and in AGENTS.md.
 var allowedImports = map[string][]string{
 	"bus": {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
@@ -37,9 +37,8 @@ var allowedImports = map[string][]string{
 	"api":     {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "seal", "store", "talk", "tool"},
 	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "qr", "store", "talk", "tool"},
 
-	// A plug imports the hub and the vocabulary, and no other plug.
+	// These plugs need more, or have packages below them that need less.
 	"plug/bots":           {"check", "hub", "i18n", "store", "talk", "tool"},
-	"plug/echo":           {"hub", "i18n", "store", "talk"},
 	"plug/eyeclaw":        {"i18n", "talk"},
 	"plug/learn":          {"check", "hub", "i18n", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
 	"plug/learn/embed":    nil,
@@ -75,6 +74,10 @@ var allowedImports = map[string][]string{
 	// Only app imports everything.
 	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "plug", "voice"}, baseLayers...),
 }
+
+// plugImports are what a plug may import that is not in allowedImports: the hub and the vocabulary,
+// and no other plug.
+var plugImports = []string{"check", "hub", "i18n", "store", "talk", "tool"}
 
 const inside = "patchbay/internal/"
 
@@ -120,14 +123,19 @@ func isTestHelper(importPath string) bool {
 	return last == "sim" || strings.HasSuffix(last, "test")
 }
 
-// layerOf returns the folder of allowedImports that contains a package, or "".
+// layerOf returns the folder of allowedImports that contains a package, or the folder of a plug
+// that is not listed, or "".
 func layerOf(importPath string) string {
 	rel, ok := strings.CutPrefix(importPath, inside)
+	parts := strings.Split(rel, "/")
 	for ok {
 		if _, known := allowedImports[rel]; known {
 			return rel
 		}
 		rel, ok = path.Dir(rel), path.Dir(rel) != "."
+	}
+	if parts[0] == "plug" && len(parts) > 1 {
+		return "plug/" + parts[1]
 	}
 	return ""
 }
@@ -180,7 +188,11 @@ func importViolation(importer, here, imported string) string {
 		return ""
 	}
 	below := strings.TrimPrefix(imported, inside)
-	for _, allowed := range allowedImports[here] {
+	allowedHere, listed := allowedImports[here]
+	if !listed {
+		allowedHere = plugImports
+	}
+	for _, allowed := range allowedHere {
 		if below == allowed || strings.HasPrefix(below, allowed+"/") {
 			return ""
 		}
@@ -189,7 +201,7 @@ func importViolation(importer, here, imported string) string {
 		!strings.HasPrefix(below, "plug/") {
 		return "" // a rig may use what the whole program uses, except plugs
 	}
-	return here + " stands on " + strings.Join(allowedImports[here], ", ")
+	return here + " stands on " + strings.Join(allowedHere, ", ")
 }
 
 // The rules reject violations: they are tried on forbidden imports.
@@ -208,6 +220,12 @@ func TestLayersForbid(t *testing.T) {
 		{"plug/rokid/hud", "talk", false},
 		{"plug/rokid/hud", "api", true},
 		{"plug/openai", "config", true},
+		{"plug/echo", "hub", false},
+		{"plug/echo", "account", true},
+		{"plug/newest", "talk", false},
+		{"plug/newest/wire", "plug/newest", false},
+		{"plug/newest", "plug/echo", true},
+		{"plug/newest", "seal", true},
 		{"account", "hub", true},
 		{"app", "plug/rokid", false},
 		{"app", "plug/openai/openaitest", true},

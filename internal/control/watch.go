@@ -47,6 +47,12 @@ func (s *Service) KindSettings(kind string) ([]hub.Setting, error) {
 	return s.Hub.Registry.Describe(kind)
 }
 
+// KindText returns what a kind of bots brings to be said about it; it may be empty.
+func (s *Service) KindText(kind string) hub.KindText {
+	k, _ := s.Hub.Registry.Kind(kind) //nolint:errcheck // an unknown kind has no text
+	return k.Text
+}
+
 // KeepsContent returns whether the owner of a bot has decided to keep what is said to it; nil if
 // the server's setting applies.
 func (s *Service) KeepsContent(b store.Bot) *bool {

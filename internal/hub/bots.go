@@ -24,6 +24,9 @@ import (
 // Kind describes a kind of bot.
 type Kind struct {
 	Name string
+	// Text is what the console says about the kind. Kinds whose settings are shown in several
+	// groups have their texts in package console/bots instead.
+	Text KindText
 	// Settings returns a pointer to the zero value of the kind's settings, a struct with json
 	// tags. Secret strings are tagged secret:"true"; a value that is sent to the address in
 	// another setting is tagged with that setting's name, to:"base_url". The struct may have a
@@ -80,7 +83,8 @@ func (r *Registry) Kinds() []string {
 	return names
 }
 
-func (r *Registry) kind(name string) (Kind, error) {
+// Kind returns the kind with a name.
+func (r *Registry) Kind(name string) (Kind, error) {
 	k, ok := r.kinds[name]
 	if !ok {
 		return Kind{}, inputError(msgNoKind.Errorf(name, strings.Join(r.Kinds(), ", ")))
@@ -138,7 +142,7 @@ type NewBot struct {
 // Add adds a bot. For an inbound kind it returns the bot's token, of which only the hash is
 // stored.
 func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string, err error) {
-	k, err := r.kind(n.Kind)
+	k, err := r.Kind(n.Kind)
 	if err != nil {
 		return b, "", err
 	}
@@ -189,7 +193,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (b Chang
 	if b.Bot, err = r.db.Bots.ByNumber(ctx, number); err != nil {
 		return b, err
 	}
-	k, err := r.kind(b.Kind)
+	k, err := r.Kind(b.Kind)
 	if err != nil {
 		return b, err
 	}
@@ -223,7 +227,7 @@ func (r *Registry) RotateToken(ctx context.Context, number int64) (token string,
 	if err != nil {
 		return "", err
 	}
-	if k, err := r.kind(b.Kind); err != nil || !k.Inbound {
+	if k, err := r.Kind(b.Kind); err != nil || !k.Inbound {
 		return "", inputError(msgNoBotToken.Errorf(b.Kind))
 	}
 	token = newBotToken()
@@ -297,7 +301,7 @@ type decoded struct {
 }
 
 func (r *Registry) decode(b store.Bot, into any) error {
-	k, err := r.kind(b.Kind)
+	k, err := r.Kind(b.Kind)
 	if err != nil {
 		return err
 	}
@@ -314,7 +318,7 @@ func (r *Registry) decode(b store.Bot, into any) error {
 
 // MaskedSettings returns a bot's settings with masked secrets, for display.
 func (r *Registry) MaskedSettings(b store.Bot) (map[string]json.RawMessage, error) {
-	k, err := r.kind(b.Kind)
+	k, err := r.Kind(b.Kind)
 	if err != nil {
 		return nil, err
 	}

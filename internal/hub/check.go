@@ -79,7 +79,7 @@ func (r *Registry) checkBot(ctx context.Context, to *check.Report, b store.Bot, 
 // validSettings returns the kind of a bot, and its decoded settings if all of its settings are
 // valid.
 func (r *Registry) validSettings(b store.Bot) (k Kind, settings any, err error) {
-	if k, err = r.kind(b.Kind); err != nil {
+	if k, err = r.Kind(b.Kind); err != nil {
 		return k, nil, err
 	}
 	for _, make := range r.settingsSchema(k) {

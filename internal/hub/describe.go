@@ -5,8 +5,23 @@ import (
 	"reflect"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
+
+// KindText is what the console says about a kind of bot.
+type KindText struct {
+	Name     i18n.Message
+	About    i18n.Message           // what bots of the kind do
+	Needs    i18n.Message           // what one needs to add a bot
+	Settings map[string]SettingText // the kind's own settings, by name
+}
+
+// SettingText is what the console says about a setting.
+type SettingText struct {
+	Label, Hint i18n.Message
+	Example     string
+}
 
 // Form is the text form of a setting.
 type Form string
@@ -30,34 +45,36 @@ type Setting struct {
 	Secret   bool   `json:"secret,omitempty"`   // not shown again
 	Required bool   `json:"required,omitempty"` // a bot needs it
 	Shared   bool   `json:"shared,omitempty"`   // bots of every kind have it
+	// Text is the text that the kind brings; empty for shared settings.
+	Text SettingText `json:"-"`
 }
 
 // Describe lists the settings of a kind of bot: its own, and then those of all kinds.
 func (r *Registry) Describe(kind string) ([]Setting, error) {
-	k, err := r.kind(kind)
+	k, err := r.Kind(kind)
 	if err != nil {
 		return nil, err
 	}
 	var list []Setting
 	if k.Settings != nil {
-		list = describedSettings(list, k.Settings(), false)
+		list = describedSettings(list, k.Settings(), k.Text.Settings, false)
 	}
 	for _, make := range r.shared {
-		list = describedSettings(list, make(), true)
+		list = describedSettings(list, make(), nil, true)
 	}
 	return list, nil
 }
 
 // IsInbound reports whether the peer of a kind of bot initiates the connection, with a token.
 func (r *Registry) IsInbound(kind string) bool {
-	k, err := r.kind(kind)
+	k, err := r.Kind(kind)
 	return err == nil && k.Inbound
 }
 
-func describedSettings(list []Setting, settings any, shared bool) []Setting {
+func describedSettings(list []Setting, settings any, texts map[string]SettingText, shared bool) []Setting {
 	for _, f := range fields(reflect.TypeOf(settings)) {
 		list = append(list, Setting{Name: f.name, Form: form(f.typ), Secret: f.secret, Required: f.required,
-			Shared: shared})
+			Shared: shared, Text: texts[f.name]})
 	}
 	return list
 }
@@ -90,7 +107,7 @@ func form(t reflect.Type) Form {
 // SettingsText returns a bot's settings as texts, in the form that [Registry.Change] accepts.
 // Secrets are empty.
 func (r *Registry) SettingsText(b store.Bot) (map[string]string, error) {
-	k, err := r.kind(b.Kind)
+	k, err := r.Kind(b.Kind)
 	if err != nil {
 		return nil, err
 	}

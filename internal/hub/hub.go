@@ -392,7 +392,7 @@ func (h *Hub) loadHistory(ctx context.Context, turn *talk.Turn, c *turnContext) 
 // target returns the slot of a bot on this instance or on another one. It waits for a bot
 // that was connected a moment ago, and calls onWait once if that takes a while.
 func (h *Hub) target(ctx context.Context, bot store.Bot, c Common, onWait func()) (target, error) {
-	k, err := h.Registry.kind(bot.Kind)
+	k, err := h.Registry.Kind(bot.Kind)
 	if err != nil {
 		return nil, talk.Fail(talk.Internal, "", err)
 	}

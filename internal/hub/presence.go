@@ -416,7 +416,7 @@ func (h *Hub) BotChanges() <-chan struct{} {
 // IsReachable reports whether a bot could be asked now: it is connected, or its kind is not
 // inbound.
 func (h *Hub) IsReachable(bot store.Bot) bool {
-	k, err := h.Registry.kind(bot.Kind)
+	k, err := h.Registry.Kind(bot.Kind)
 	return err == nil && (!k.Inbound || h.IsOnline(bot.Number))
 }
 

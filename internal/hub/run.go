@@ -124,7 +124,7 @@ func (r *run) askBot() error {
 		if err != nil {
 			return err
 		}
-		k, _ := h.Registry.kind(r.bot.Kind)
+		k, _ := h.Registry.Kind(r.bot.Kind)
 		if _, here := t.(*slot); !here || k.Inbound {
 			if err := h.storeImages(ctx, r.turn); err != nil {
 				return talk.Fail(talk.Internal, "", err)

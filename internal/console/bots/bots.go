@@ -16,6 +16,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -69,10 +70,18 @@ func botPath(b control.BotStatus, page string) string {
 	return path
 }
 
+// kindText returns the texts about a kind: its own, or those of this package.
+func kindText(v *page.Visit, kind string) hub.KindText {
+	if own := v.Instance.Control.KindText(kind); own.Name != "" {
+		return own
+	}
+	return kindWords[kind]
+}
+
 // kindName returns the name of a kind in the visitor's language.
 func kindName(v *page.Visit, kind string) string {
-	if k, ok := kindWords[kind]; ok {
-		return v.Text(k.name)
+	if name := kindText(v, kind).Name; name != "" {
+		return v.Text(name)
 	}
 	return kind
 }

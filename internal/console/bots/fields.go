@@ -34,7 +34,10 @@ func newForm(list []hub.Setting, set map[string]string) form {
 	var f form
 	for _, s := range list {
 		w, ok := settingWords[s.Name]
-		if !ok { // a kind without texts
+		switch {
+		case s.Text.Label != "":
+			w = words{group: basics, label: s.Text.Label, hint: s.Text.Hint, example: s.Text.Example}
+		case !ok: // a kind without texts
 			w = words{group: basics, label: i18n.Message(s.Name)}
 		}
 		value, is := set[s.Name]

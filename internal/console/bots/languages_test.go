@@ -17,10 +17,7 @@ import (
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/i18n"
 	asked "patchbay/internal/plug/bots"
-	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"
-	"patchbay/internal/plug/openai"
-	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
 )
 
@@ -55,16 +52,20 @@ var han = regexp.MustCompile(`\p{Han}`)
 
 // Every error about a setting of any kind of bot is shown beside it, in the language of the page.
 func TestWrongInBothLanguages(t *testing.T) {
+	base := openBase(t)
+	var kinds []hub.Kind
+	for _, name := range base.Registry.Kinds() {
+		k, err := base.Registry.Kind(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, k)
+	}
 	r := consoletest.New(t, consoletest.Options{Options: hubtest.Options{
-		Kinds: []hub.Kind{
-			echo.Kind(), {Name: "eyeclaw", Inbound: true}, {Name: "openai",
-				Settings: func() any { return new(openai.Settings) }},
-			{Name: "openclaw", Settings: func() any { return new(agents.Settings) }},
-		},
+		Kinds: kinds,
 		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) },
 			func() any { return new(quiz.Settings) }},
 	}}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
-	base := openBase(t)
 	english, chinese := r.SignedInAs(r.Person), r.SignedInAs(r.Person)
 	site, err := url.Parse(r.URL)
 	if err != nil {

@@ -1,37 +1,31 @@
 package bots
 
-import "patchbay/internal/i18n"
-import "patchbay/internal/talk"
-
-// kind holds the texts about a kind of bot.
-type kind struct {
-	name, told i18n.Message
-	needs      i18n.Message // what one needs to add a bot
-}
+import (
+	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
+	"patchbay/internal/talk"
+)
 
 // kindOrder is the order in which kinds are listed.
 var kindOrder = []string{"openai", "openclaw", "eyeclaw", "echo"}
 
-var kindWords = map[string]kind{
-	"echo": {
-		name:  i18n.Message("Echo"),
-		told:  i18n.Message("Says everything back. Use it first, to see that the way to it works."),
-		needs: i18n.Message("Needs nothing."),
-	},
+// kindWords are the texts of kinds that bring none of their own ([hub.Kind.Text]): those whose
+// settings are shown in several groups.
+var kindWords = map[string]hub.KindText{
 	"openai": {
-		name:  i18n.Message("Language model"),
-		told:  i18n.Message("Any model with an OpenAI-compatible API: Ollama, llama.cpp, vLLM, OpenAI, DeepSeek …"),
-		needs: i18n.Message("Needs an address and the model's name, and perhaps a key."),
+		Name:  i18n.Message("Language model"),
+		About: i18n.Message("Any model with an OpenAI-compatible API: Ollama, llama.cpp, vLLM, OpenAI, DeepSeek …"),
+		Needs: i18n.Message("Needs an address and the model's name, and perhaps a key."),
 	},
 	"eyeclaw": {
-		name:  i18n.Message("OpenClaw, by the EyeClaw plugin"),
-		told:  i18n.Message("A plugin inside OpenClaw connects to here. Good for a computer at home that nobody can reach."),
-		needs: i18n.Message("Needs some commands on that computer."),
+		Name:  i18n.Message("OpenClaw, by the EyeClaw plugin"),
+		About: i18n.Message("A plugin inside OpenClaw connects to here. Good for a computer at home that nobody can reach."),
+		Needs: i18n.Message("Needs some commands on that computer."),
 	},
 	"openclaw": {
-		name:  i18n.Message("OpenClaw agent"),
-		told:  i18n.Message("This server connects to an OpenClaw gateway, whose agent answers. No plugin is needed."),
-		needs: i18n.Message("Needs the gateway's address and token."),
+		Name:  i18n.Message("OpenClaw agent"),
+		About: i18n.Message("This server connects to an OpenClaw gateway, whose agent answers. No plugin is needed."),
+		Needs: i18n.Message("Needs the gateway's address and token."),
 	},
 }
 

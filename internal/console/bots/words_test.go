@@ -29,15 +29,19 @@ func openBase(t *testing.T) *app.Base {
 func TestWords(t *testing.T) {
 	base := openBase(t)
 	there := map[string]bool{}
-	for _, kind := range base.Registry.Kinds() {
-		list, err := base.Registry.Describe(kind)
+	for _, name := range base.Registry.Kinds() {
+		kind, err := base.Registry.Kind(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := base.Registry.Describe(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range list {
 			there[s.Name] = true
-			if ofKind, ofSetting := bots.HasWords(kind, s.Name); !ofKind || !ofSetting {
-				t.Errorf("kind %s: %t, its setting %s: %t", kind, ofKind, s.Name, ofSetting)
+			if ofKind, ofSetting := bots.HasWords(kind, s); !ofKind || !ofSetting {
+				t.Errorf("kind %s: %t, its setting %s: %t", name, ofKind, s.Name, ofSetting)
 			}
 		}
 	}

@@ -26,7 +26,14 @@ type Settings struct {
 // Kind returns the bot kind "echo".
 func Kind() hub.Kind {
 	return hub.Kind{
-		Name:     "echo",
+		Name: "echo",
+		Text: hub.KindText{
+			Name:  i18n.Message("Echo"),
+			About: i18n.Message("Says everything back. Use it first, to see that the way to it works."),
+			Needs: i18n.Message("Needs nothing."),
+			Settings: map[string]hub.SettingText{"pace": {Label: i18n.Message("Pause"),
+				Hint: i18n.Message("Between two characters, such as 50ms"), Example: "50ms"}},
+		},
 		Settings: func() any { return new(Settings) },
 		Build: func(_ store.Bot, settings any) (talk.Bot, error) {
 			return &Bot{Pace: time.Duration(settings.(*Settings).Pace)}, nil
