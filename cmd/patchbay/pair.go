@@ -80,7 +80,7 @@ func (c *conn) decide(ctx context.Context, ref string, o *api.Op[api.PairRef, js
 	}
 	found, wrong := p.Find(ref)
 	if wrong != nil {
-		return d, wrong.Say.Errorf(wrong.Args...)
+		return d, wrong
 	}
 	d = p.about(found, verdict)
 	answer, err := callNodes[wire.ApprovedNode](ctx, c, o, api.PairRef{Request: found.ID})

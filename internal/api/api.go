@@ -18,6 +18,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
+	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 )
 
@@ -148,7 +149,7 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 			defer leave()
 			if err != nil {
 				w.Header().Set("Retry-After", "60")
-				fail(w, http.StatusTooManyRequests,
+				fail(w, problem.RateLimited,
 					"this key, or its person, has too many requests open; wait for some to end")
 				return
 			}
@@ -159,17 +160,17 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 				"address", s.Address(r))
 			if tooMany {
 				w.Header().Set("Retry-After", "60")
-				fail(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
+				fail(w, problem.RateLimited, "too many refused keys from this address; wait a minute")
 				return
 			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			if o.basic {
 				w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
 			}
-			fail(w, http.StatusUnauthorized, wanted)
+			fail(w, problem.Unauthorized, wanted)
 		default:
 			s.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)
-			fail(w, http.StatusServiceUnavailable, "the key could not be checked; try again later")
+			fail(w, problem.Unavailable, "the key could not be checked; try again later")
 		}
 	}
 }
@@ -185,7 +186,7 @@ func (s *Server) internalError(w http.ResponseWriter, r *http.Request, err error
 		return
 	}
 	s.Logger.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
-	fail(w, http.StatusInternalServerError, "something is wrong on our side; the log of request "+
+	fail(w, problem.Internal, "something is wrong on our side; the log of request "+
 		observe.RequestID(r.Context())+" tells what")
 }
 
@@ -194,8 +195,13 @@ func reply(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has disconnected
 }
 
-func fail(w http.ResponseWriter, status int, message string) {
+// fail responds with an error.
+func fail(w http.ResponseWriter, c problem.Code, message string) {
+	respond(w, c.Status(), Failure{Message: message, Code: string(c)})
+}
+
+func respond(w http.ResponseWriter, status int, f Failure) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]string{"error": message}) //nolint:errcheck // the caller has disconnected
+	json.NewEncoder(w).Encode(f) //nolint:errcheck // the caller has disconnected
 }

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/talk"
 )
 
@@ -57,7 +58,7 @@ const maxQuestion = 12 << 20
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var q control.Question
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&q); err != nil {
-		fail(w, http.StatusBadRequest, "the body is not a question in JSON, or is too large")
+		fail(w, problem.Invalid, "the body is not a question in JSON, or is too large")
 		return
 	}
 	turn, err := s.Turn(r.Context(), c, q)

@@ -90,7 +90,7 @@ func TestBots(t *testing.T) {
 		want      int
 	}{
 		{h.local, "", http.StatusBadRequest}, {h.local, "eve", http.StatusNotFound}, {h.local, "bob", http.StatusOK},
-		{h.operator, "bob", http.StatusForbidden}, {h.bobs, "bob", http.StatusBadRequest}, // he has one named so
+		{h.operator, "bob", http.StatusForbidden}, {h.bobs, "bob", http.StatusConflict}, // he has one named so
 		{h.admin, "nobody", http.StatusNotFound},
 	} {
 		var made control.AddedBot

@@ -62,5 +62,5 @@ func (s *Server) listenFails(w http.ResponseWriter, r *http.Request, err error) 
 	case tool.Denied:
 		status = http.StatusForbidden
 	}
-	fail(w, status, e.Told)
+	respond(w, status, Failure{Message: e.Told, Code: string(e.Code)})
 }

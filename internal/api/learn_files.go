@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -44,7 +45,7 @@ func (s *Server) learnFileOperations() {
 func (s *Server) importPoints(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var in control.LearnImportFile
 	if _, err := readAddress(r, r.URL.Query(), reflect.ValueOf(&in).Elem()); err != nil {
-		fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
+		fail(w, problem.Invalid, i18n.Localize(err, lang(r)))
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's deadline applies
@@ -65,7 +66,7 @@ func (s *Server) importPoints(w http.ResponseWriter, r *http.Request, c control.
 func (s *Server) exportPoints(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var in control.LearnExport
 	if _, err := readAddress(r, r.URL.Query(), reflect.ValueOf(&in).Elem()); err != nil {
-		fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
+		fail(w, problem.Invalid, i18n.Localize(err, lang(r)))
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's deadline applies

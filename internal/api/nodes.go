@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -73,7 +74,7 @@ type NodeName struct {
 
 func (n NodeName) action() (control.NodeAction, error) {
 	if n.Name == "" {
-		return control.NodeAction{}, control.Fail(control.Invalid, msgNodeName)
+		return control.NodeAction{}, problem.New(problem.Invalid, msgNodeName)
 	}
 	return control.NodeAction{Node: n.Node, Name: n.Name}, nil
 }
@@ -108,9 +109,9 @@ func (n NodeCall) action() (control.NodeAction, error) {
 		Timeout: time.Duration(n.Timeout) * time.Millisecond}
 	switch {
 	case n.Command == "":
-		return a, control.Fail(control.Invalid, msgNoCommand)
+		return a, problem.New(problem.Invalid, msgNoCommand)
 	case a.Timeout < 0 || a.Timeout > maxInvokeTime:
-		return a, control.Fail(control.Invalid, msgNodeTimeout)
+		return a, problem.New(problem.Invalid, msgNodeTimeout)
 	}
 	return a, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/problem"
 )
 
 // NoticeLine is one line of the response of /api/v1/notices: a notification of a device or another
@@ -27,7 +28,7 @@ const keepAliveInterval = 20 * time.Second
 // the client disconnects.
 func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	if c.Only != 0 {
-		fail(w, http.StatusForbidden, "this key is for one bot, and not for devices")
+		fail(w, problem.Denied, "this key is for one bot, and not for devices")
 		return
 	}
 	only := ""

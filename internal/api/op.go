@@ -16,6 +16,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 // Operation describes an operation of /api/v1.
@@ -95,7 +96,7 @@ func (o *Op[In, Out]) serve(s *Server) {
 	s.handle(o.Operation, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		var in In
 		if err := readInput(w, r, &in, cmp.Or(o.body, maxBody)); err != nil {
-			fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
+			fail(w, problem.Invalid, i18n.Localize(err, lang(r)))
 			return
 		}
 		out, err := o.do(s.Service, r.Context(), c, in)
@@ -130,20 +131,10 @@ func (s *Server) document(pattern, summary, kind string, in, out any, h handler)
 // Operations lists the operations in the order in which they were added.
 func (s *Server) Operations() []Operation { return s.operations }
 
-// statusOf maps reasons to HTTP statuses.
-var statusOf = map[control.Reason]int{
-	control.Invalid: http.StatusBadRequest, control.Refused: http.StatusForbidden, control.Missing: http.StatusNotFound,
-	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests,
-	control.TooLarge: http.StatusRequestEntityTooLarge,
-	control.Away:     http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
-}
-
 // fails responds to an error, with its message or as an internal error.
 func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
 	if e, ok := errors.AsType[*control.NodeError](err); ok {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.WriteHeader(e.Status)
-		json.NewEncoder(w).Encode(Failure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has disconnected
+		respond(w, e.Status, Failure{e.Message, e.Code, e.Details})
 		return
 	}
 	e := control.AsError(err)
@@ -151,10 +142,10 @@ func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
 		s.internalError(w, r, err)
 		return
 	}
-	if retry := e.Retry; retry > 0 || e.Reason == control.TooMany {
-		w.Header().Set("Retry-After", strconv.Itoa(int(cmp.Or(retry, time.Minute).Seconds())))
+	if retry := e.RetryAfter(); retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(retry.Seconds())))
 	}
-	fail(w, statusOf[e.Reason], e.In(lang(r)))
+	fail(w, e.Code, e.In(lang(r)))
 }
 
 // readInput fills the fields of *in from the URL and the body of a request.
@@ -218,7 +209,7 @@ func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool,
 // Failure is the response to an operation that failed.
 type Failure struct {
 	Message string `json:"error"`
-	// Code and Details are OpenClaw's, of operations on nodes.
+	// Code is a [problem.Code], or OpenClaw's of operations on nodes, whose Details these are.
 	Code    string          `json:"code,omitempty"`
 	Details json.RawMessage `json:"details,omitempty"`
 }

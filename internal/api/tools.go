@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 	"patchbay/internal/tool"
 )
 
@@ -97,11 +98,11 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 	// All of it is read, so that the server notices when the client disconnects.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxToolCall))
 	if err != nil {
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
+		fail(w, problem.TooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
 		return q, false
 	}
 	if len(body) > 0 && json.Unmarshal(body, &q) != nil {
-		fail(w, http.StatusBadRequest, `the body is not what is wanted: {"arguments":{…}}`)
+		fail(w, problem.Invalid, `the body is not what is wanted: {"arguments":{…}}`)
 		return q, false
 	}
 	return q, true

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -74,7 +75,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 	}
 	_, _, err := b.changedSettings(store.Person{Role: account.RoleMember}, store.Upstream{Kind: UpstreamMCP},
 		control.SettingTexts{"command": "npx"})
-	if e := control.AsError(err); e == nil || e.Reason != control.Refused || !han.MatchString(e.In(i18n.Chinese)) {
+	if e := control.AsError(err); e == nil || e.Code != problem.Denied || !han.MatchString(e.In(i18n.Chinese)) {
 		t.Errorf("a member may have a command: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -120,7 +121,7 @@ const (
 // For an exact id, which was not searched for, the error stays.
 func notPaired(a control.NodeAction, err error) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode && !a.Exact {
-		return control.Fail(control.Invalid, msgNotPaired)
+		return problem.New(problem.Invalid, msgNotPaired)
 	}
 	return err
 }
@@ -180,7 +181,7 @@ const shortRequest = 8
 
 // Find returns the request that ref names: an id or a prefix of one, or the id or the name of a
 // device that only one request is about.
-func (p *Pairs) Find(ref string) (PairRef, *control.Error) {
+func (p *Pairs) Find(ref string) (PairRef, *problem.Error) {
 	var exact, some []PairRef
 	look := func(r PairRef, peer, name string) {
 		switch {
@@ -202,7 +203,7 @@ func (p *Pairs) Find(ref string) (PairRef, *control.Error) {
 	}
 	switch len(some) {
 	case 0:
-		return PairRef{}, control.Fail(control.Missing, msgNoRequest, ref)
+		return PairRef{}, problem.New(problem.NotFound, msgNoRequest, ref)
 	case 1:
 		return some[0], nil
 	}
@@ -210,7 +211,7 @@ func (p *Pairs) Find(ref string) (PairRef, *control.Error) {
 	for i, r := range some {
 		ids[i] = r.ID[:min(len(r.ID), shortRequest)]
 	}
-	return PairRef{}, control.Fail(control.Conflict, msgRequests, len(some), ref, strings.Join(ids, ", "))
+	return PairRef{}, problem.New(problem.Conflict, msgRequests, len(some), ref, strings.Join(ids, ", "))
 }
 
 // find returns the id of a node by its id, a prefix of it, or its name.
@@ -236,9 +237,9 @@ func (n nodeActions) find(ctx context.Context, ref string) (id string, err error
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", control.Fail(control.Missing, msgNoNode, ref)
+		return "", problem.New(problem.NotFound, msgNoNode, ref)
 	}
-	return "", control.Fail(control.Conflict, msgNodes, len(found), ref)
+	return "", problem.New(problem.Conflict, msgNodes, len(found), ref)
 }
 
 // nodeError translates an error of the gateway for /api/v1.

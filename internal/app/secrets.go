@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 
@@ -301,9 +302,9 @@ func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err err
 	for _, x := range s.State() {
 		switch {
 		case next != nil && x.ID == next.ID && !x.Used.IsZero():
-			return "", control.Fail(control.Conflict, msgSecretHere)
+			return "", problem.New(problem.Conflict, msgSecretHere)
 		case x.Used.IsZero() && next != nil && x.ID != next.ID:
-			return "", control.Fail(control.Conflict, msgAnotherWaits)
+			return "", problem.New(problem.Conflict, msgAnotherWaits)
 		case x.Used.IsZero():
 			return x.ID, nil
 		}
@@ -374,7 +375,7 @@ func (s *Secrets) Forget(ctx context.Context) error {
 		return err
 	}
 	if list := s.State(); !list[0].Own {
-		return control.Fail(control.Conflict, msgOldSecret)
+		return problem.New(problem.Conflict, msgOldSecret)
 	}
 	// A slow instance may have sealed a value with the old secret in the meantime.
 	if _, err := s.reseal(ctx); err != nil {
@@ -447,7 +448,7 @@ func (b *Base) secretActions() control.SecretActions {
 			}
 			next, err := seal.NewKey(secret)
 			if err != nil {
-				return 0, control.Said(control.Invalid, err)
+				return 0, control.InputProblem(problem.Invalid, err)
 			}
 			return b.Secrets.Rotate(ctx, next)
 		},

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -47,7 +48,7 @@ func newUpstreamActions(b *Base, log *slog.Logger) control.UpstreamActions {
 			case looking <- struct{}{}:
 				defer func() { <-looking }()
 			default:
-				return control.UpstreamFound{}, control.Fail(control.TooMany, msgManyLooks)
+				return control.UpstreamFound{}, problem.New(problem.RateLimited, msgManyLooks)
 			}
 			f, err := b.found(ctx, owner, u, s, log)
 			f.Dropped = dropped
@@ -69,13 +70,13 @@ func (b *Base) changedSettings(owner store.Person, u store.Upstream,
 		return nil, nil, err
 	}
 	if dropped, err = hub.Reassign(s, set); err != nil {
-		return nil, nil, control.Said(control.Invalid, err)
+		return nil, nil, control.InputProblem(problem.Invalid, err)
 	}
 	if m, ok := s.(*upstream.Settings); ok && m.Command != "" && owner.Role != account.RoleAdmin {
-		return nil, nil, control.Said(control.Refused, errCommand)
+		return nil, nil, control.InputProblem(problem.Denied, errCommand)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, nil, control.Said(control.Invalid, err)
+		return nil, nil, control.InputProblem(problem.Invalid, err)
 	}
 	return s, dropped, nil
 }

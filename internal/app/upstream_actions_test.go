@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/sim"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -65,10 +66,10 @@ func set(text string) (out control.SettingTexts) {
 }
 
 // refusal checks the reason and the words of an error.
-func refusal(t *testing.T, err error, want control.Reason, words ...string) {
+func refusal(t *testing.T, err error, want problem.Code, words ...string) {
 	t.Helper()
 	e := control.AsError(err)
-	if e == nil || e.Reason != want {
+	if e == nil || e.Code != want {
 		t.Errorf("%v; want it %s", err, want)
 		return
 	}
@@ -91,7 +92,7 @@ func TestUpstreamIsTakenUp(t *testing.T) {
 	}
 	_, err = p.do.AddUpstream(ctx, ada, control.NewUpstream{Name: "haus", Kind: control.KindServer,
 		Settings: set(`{"url":"http://127.0.0.1:1/mcp"}`)})
-	refusal(t, err, control.Away, "Nothing listens", "Nothing was saved")
+	refusal(t, err, problem.Unavailable, "Nothing listens", "Nothing was saved")
 	added, err := p.do.AddUpstream(ctx, ada, control.NewUpstream{Name: "haus", Kind: control.KindServer,
 		Settings: set(`{"url":"` + h.URL + `?key=s3cret-key","headers":{"X-Key":"s3cret-header"}}`)})
 	if err != nil || added.Found == nil || len(added.Found.Tools) != 3 || added.Token != "" {
@@ -152,7 +153,7 @@ func TestUpstreamThatDialsIn(t *testing.T) {
 	dial(t, p.url+rotated.Token)
 	p.await(t, "its tools are back", has("robot_set_lamp"))
 	_, err = p.do.CheckUpstream(ctx, ada, control.UpstreamChange{Upstream: added.ID})
-	refusal(t, err, control.Invalid, "connects by itself")
+	refusal(t, err, problem.Invalid, "connects by itself")
 }
 
 // Invalid settings are reported and change nothing.
@@ -169,19 +170,19 @@ func TestUpstreamSettingsThatCannotBe(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, kind, settings string
-		want                 control.Reason
+		want                 problem.Code
 		words                string
 	}{
-		{"Not A Name", control.KindServer, `{"url":"` + h.URL + `"}`, control.Invalid, "Not A Name"},
-		{"taken", control.KindServer, `{"url":"` + h.URL + `"}`, control.Conflict, "taken already"},
-		{"x", "other", `{}`, control.Invalid, "mcp, endpoint, cloud"},
-		{"x", control.KindServer, `{"url":"ftp://x"}`, control.Invalid, "https://example.com/mcp"},
-		{"x", control.KindServer, `{"url":"` + h.URL + `","speed":1}`, control.Invalid, `"speed"`},
-		{"x", control.KindServer, `{"url":"` + h.URL + `","max_tools":"many"}`, control.Invalid, "max_tools"},
-		{"x", control.KindServer, `{"URL":"` + h.URL + `"}`, control.Invalid, `"URL"`},
-		{"x", control.KindCloud, `{"url":"wss://cloud.example/?token=1"}`, control.Invalid, "allow is missing"},
-		{"x", control.KindShim, `{"url":"ws://gateway.example.com"}`, control.Invalid, "wss://"},
-		{"x", control.KindDialsIn, `{"url":"http://a"}`, control.Invalid, `"url"`},
+		{"Not A Name", control.KindServer, `{"url":"` + h.URL + `"}`, problem.Invalid, "Not A Name"},
+		{"taken", control.KindServer, `{"url":"` + h.URL + `"}`, problem.Conflict, "taken already"},
+		{"x", "other", `{}`, problem.Invalid, "mcp, endpoint, cloud"},
+		{"x", control.KindServer, `{"url":"ftp://x"}`, problem.Invalid, "https://example.com/mcp"},
+		{"x", control.KindServer, `{"url":"` + h.URL + `","speed":1}`, problem.Invalid, `"speed"`},
+		{"x", control.KindServer, `{"url":"` + h.URL + `","max_tools":"many"}`, problem.Invalid, "max_tools"},
+		{"x", control.KindServer, `{"URL":"` + h.URL + `"}`, problem.Invalid, `"URL"`},
+		{"x", control.KindCloud, `{"url":"wss://cloud.example/?token=1"}`, problem.Invalid, "allow is missing"},
+		{"x", control.KindShim, `{"url":"ws://gateway.example.com"}`, problem.Invalid, "wss://"},
+		{"x", control.KindDialsIn, `{"url":"http://a"}`, problem.Invalid, `"url"`},
 	} {
 		refusal(t, add(ada, c.name, c.kind, c.settings), c.want, c.words)
 	}
@@ -202,15 +203,15 @@ func TestUpstreamsOfOthers(t *testing.T) {
 	}
 	ref := control.UpstreamRef{Upstream: added.ID}
 	_, err = p.do.ShowUpstream(ctx, bob, ref)
-	refusal(t, err, control.Missing)
+	refusal(t, err, problem.NotFound)
 	_, err = p.do.ChangeUpstream(ctx, bob, control.UpstreamChange{Upstream: added.ID, Settings: set(`{"deny":["*"]}`)})
-	refusal(t, err, control.Missing)
+	refusal(t, err, problem.NotFound)
 	_, err = p.do.CheckUpstream(ctx, bob, control.UpstreamChange{Upstream: added.ID})
-	refusal(t, err, control.Missing)
+	refusal(t, err, problem.NotFound)
 	_, err = p.do.RotateUpstream(ctx, bob, ref)
-	refusal(t, err, control.Missing)
+	refusal(t, err, problem.NotFound)
 	_, err = p.do.RemoveUpstream(ctx, bob, ref)
-	refusal(t, err, control.Missing)
+	refusal(t, err, problem.NotFound)
 	if l, err := p.do.ListUpstreams(ctx, bob, control.UpstreamQuery{}); err != nil || len(l.Upstreams) != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -223,7 +224,7 @@ func TestUpstreamsOfOthers(t *testing.T) {
 	}
 	_, err = p.do.CheckNewUpstream(ctx, bob, control.NewUpstream{Name: "x", Kind: control.KindServer,
 		Settings: set(`{"command":"true"}`)})
-	refusal(t, err, control.Refused, "administrator")
+	refusal(t, err, problem.Denied, "administrator")
 	// A member's server has to be on the public internet.
 	found, err := p.do.CheckNewUpstream(ctx, bob, control.NewUpstream{Name: "x", Kind: control.KindServer,
 		Settings: set(`{"url":"` + h.URL + `"}`)})
@@ -231,19 +232,19 @@ func TestUpstreamsOfOthers(t *testing.T) {
 		t.Errorf("a member reaches this machine: %+v, %v", found, err)
 	}
 	_, err = p.do.AddUpstream(ctx, bob, control.NewUpstream{Name: "x", Kind: control.KindDialsIn, User: p.Person.Name})
-	refusal(t, err, control.Refused)
+	refusal(t, err, problem.Denied)
 	_, err = p.do.ListUpstreams(ctx, bob, control.UpstreamQuery{User: p.Person.Name})
-	refusal(t, err, control.Refused)
+	refusal(t, err, problem.Denied)
 	// Restricted keys cannot give themselves more rights.
 	narrow := ada
 	narrow.Key, narrow.Rules = "k", hub.Rules{People: true, Allow: []string{"haus_*"}}.String()
 	_, err = p.do.ChangeUpstream(ctx, narrow, control.UpstreamChange{Upstream: added.ID, Settings: set(`{"deny":[]}`)})
-	refusal(t, err, control.Refused, "for some tools")
+	refusal(t, err, problem.Denied, "for some tools")
 	_, err = p.do.DecideTool(ctx, narrow, control.ToolDecision{Name: "haus_reset", Rule: hub.RuleAllow})
-	refusal(t, err, control.Refused, "for some tools")
+	refusal(t, err, problem.Denied, "for some tools")
 	operator := ada
 	operator.Key = "k"
 	_, err = p.do.AddUpstream(ctx, operator, control.NewUpstream{Name: "x", Kind: control.KindServer,
 		Settings: set(`{"command":"true"}`), Unchecked: true})
-	refusal(t, err, control.Refused, "admin")
+	refusal(t, err, problem.Denied, "admin")
 }

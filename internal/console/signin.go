@@ -9,6 +9,8 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -48,7 +50,7 @@ func (s *Server) createFirstAccount(v *page.Visit) {
 		showForm(http.StatusForbidden, v.Text(msgWrongCode))
 	case s.handleUnchecked(v, err, showForm):
 	case err != nil:
-		showForm(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
+		showForm(http.StatusUnprocessableEntity, i18n.Localize(control.InputProblem(problem.Invalid, err), v.Lang))
 	default:
 		s.signIns.WithLabelValues("good").Inc()
 		s.Logger.InfoContext(v.Context(), "the installation was set up", "person", p.Name,

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -52,7 +53,7 @@ func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditQuery) (Aud
 		for text := range strings.SplitSeq(in.Expect, ",") {
 			var h store.AuditHead
 			if h.UnmarshalText([]byte(text)) != nil {
-				return AuditState{}, Fail(Invalid, msgBadHead, text)
+				return AuditState{}, problem.New(problem.Invalid, msgBadHead, text)
 			}
 			q.Expect = append(q.Expect, h)
 		}

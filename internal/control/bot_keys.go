@@ -6,6 +6,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) BotKeys(ctx context.Context, c Caller, in BotRef) (BotKeyList,
 		return BotKeyList{}, err
 	}
 	if c.Only != 0 {
-		return BotKeyList{}, Fail(Refused, msgWholeKey)
+		return BotKeyList{}, problem.New(problem.Denied, msgWholeKey)
 	}
 	all, err := s.Hub.Store.Keys.ByBot(ctx, b.Number)
 	out := BotKeyList{Keys: []store.Key{}}
@@ -61,7 +62,7 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	}
 	in.Name = strings.TrimSpace(in.Name)
 	if err := account.CheckName(in.Name); err != nil {
-		return AddedKey{}, said(Invalid, err)
+		return AddedKey{}, InputProblem(problem.Invalid, err)
 	}
 	people, err := s.names(ctx)
 	if err != nil {
@@ -98,8 +99,8 @@ func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (sto
 		return store.Key{}, err
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})
-	if e := AsError(err); e != nil && e.Reason == Missing || err == nil && k.Bot != b.Number {
-		return store.Key{}, Fail(Missing, msgNoKeyOfBot)
+	if e := AsError(err); e != nil && e.Code == problem.NotFound || err == nil && k.Bot != b.Number {
+		return store.Key{}, problem.New(problem.NotFound, msgNoKeyOfBot)
 	}
 	if err == nil {
 		err = s.revoke(ctx, c, &k)

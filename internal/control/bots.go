@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -86,9 +87,9 @@ func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot,
 	b, err := s.Hub.Registry.Find(ctx, c.Owner(), ref)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
-		return store.Bot{}, Fail(Missing, msgNoBot, ref)
+		return store.Bot{}, problem.New(problem.NotFound, msgNoBot, ref)
 	case err != nil:
-		return store.Bot{}, typed(Conflict, err) // bots of several people have the name
+		return store.Bot{}, err
 	}
 	return b, nil
 }
@@ -226,7 +227,7 @@ type AddedBot struct {
 // AddBot adds a bot of the caller, or of the person that an admin names.
 func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, error) {
 	if c.Only != 0 {
-		return AddedBot{}, Fail(Refused, msgOnly)
+		return AddedBot{}, problem.New(problem.Denied, msgOnly)
 	}
 	if err := requireUnrestrictedKey(c); err != nil {
 		return AddedBot{}, err
@@ -238,7 +239,7 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: owner.ID, Name: in.Name, Kind: in.Kind,
 		Description: in.Description, Set: in.Settings, By: c.Key})
 	if err != nil {
-		return AddedBot{}, typed(Invalid, err)
+		return AddedBot{}, err
 	}
 	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "owner", owner.ID,
 		"person", c.Person, "program", c.Program)
@@ -270,7 +271,7 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	change := hub.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
 	changed, err := s.Hub.Registry.Change(ctx, b.Number, change)
 	if err != nil {
-		return BotView{}, typed(Invalid, err)
+		return BotView{}, err
 	}
 	s.RecordAdminEvent(ctx, c, EventBotChanged, aboutBot(b, settingNames(in.Settings)...))
 	v, err := s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
@@ -286,14 +287,6 @@ func droppedSettingsNotice(l i18n.Lang, dropped []string) string {
 		return ""
 	}
 	return MsgDropped.In(l, strings.Join(dropped, ", "))
-}
-
-// typed converts an error of the registry about input into an [Error].
-func typed(r Reason, err error) error {
-	if u, ok := errors.AsType[*hub.InputError](err); ok {
-		return said(r, u)
-	}
-	return err
 }
 
 // RemovedBot is a bot that was removed.
@@ -341,7 +334,7 @@ func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBo
 	}
 	token, err := s.Hub.Registry.RotateToken(ctx, b.Number)
 	if err != nil {
-		return RotatedBot{}, typed(Invalid, err)
+		return RotatedBot{}, err
 	}
 	s.disconnectBot(b.Number)
 	s.Logger.InfoContext(ctx, "a bot has another token", "bot", b.Number, "person", c.Person, "program", c.Program)

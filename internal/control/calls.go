@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -72,7 +73,7 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery) (p CallPage,
 		q.Limit = defaultCalls
 	}
 	if q.Limit < 1 || q.Limit > CallsMost {
-		return p, Fail(Invalid, msgBadLimit, CallsMost)
+		return p, problem.New(problem.Invalid, msgBadLimit, CallsMost)
 	}
 	f := store.CallFilter{Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome, From: q.From,
 		Until: q.Before}

@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -85,12 +86,12 @@ func newTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error
 	if len(q.Image) > 0 {
 		im, err := fetch.NewImage(q.Image)
 		if err != nil {
-			return nil, &Error{Reason: Invalid, Say: msgBadPicture, Cause: err}
+			return nil, problem.New(problem.Invalid, msgBadPicture).Because(err)
 		}
 		turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: im.MIME, Data: im.Data}})
 	}
 	if len(turn.Parts) == 0 {
-		return nil, Fail(Invalid, msgSayNothing)
+		return nil, problem.New(problem.Invalid, msgSayNothing)
 	}
 	return turn, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -43,7 +44,7 @@ func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn st
 		return "", err
 	}
 	if uuid.Validate(turn) != nil {
-		return "", Fail(Missing, msgNoTurn)
+		return "", problem.New(problem.NotFound, msgNoTurn)
 	}
 	err = s.Hub.Observe(ctx, t, turn, see)
 	_, failed := errors.AsType[*talk.Failure](err)
@@ -109,9 +110,9 @@ func (s *Service) StopChat(ctx context.Context, c Caller, in ChatStop) (hub.Stop
 	out := s.Hub.StopTurns(ctx, t)
 	switch {
 	case out.Pending:
-		return out, Fail(Late, msgStopGoing)
+		return out, problem.New(problem.TimedOut, msgStopGoing)
 	case out.Unconfirmed && out.Turns == 0:
-		return out, Fail(Away, msgStopUnsure)
+		return out, problem.New(problem.Unavailable, msgStopUnsure)
 	}
 	return out, nil
 }

@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -134,56 +135,18 @@ const actorMachine = "-"
 // the command line.
 var PeoplesRules = hub.Rules{People: true}.String()
 
-// Reason classifies an [Error]; handlers derive their status from it.
-type Reason string
-
-// The reasons.
-const (
-	Invalid  Reason = "invalid"   // the input is invalid; the message says what is valid
-	Refused  Reason = "refused"   // the caller is not allowed to
-	Missing  Reason = "missing"   // it does not exist, or belongs to somebody else
-	Conflict Reason = "conflict"  // it conflicts with something that exists
-	TooMany  Reason = "too_many"  // too many attempts
-	TooLarge Reason = "too_large" // over a size limit
-	Away     Reason = "away"      // what has to do it is not connected
-	Late     Reason = "late"      // it timed out
-)
-
-// Error is an error with a message for the caller.
-type Error struct {
-	Reason Reason
-	Say    i18n.Message
-	Args   []any // of Say
-	Cause  error // for the log; may be nil
-	// Retry is when to try again, of [TooMany] and [Away]; 0: a minute, if it is [TooMany].
-	Retry time.Duration
-}
-
-// Error implements error, in English.
-func (e *Error) Error() string { return e.Say.In(i18n.English, e.Args...) }
-
-// In returns the text of the error in a language.
-func (e *Error) In(l i18n.Lang) string { return e.Say.In(l, e.Args...) }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Cause }
-
-// Fail returns an error.
-func Fail(r Reason, s i18n.Message, args ...any) *Error { return &Error{Reason: r, Say: s, Args: args} }
-
 // AsError returns the error for the caller, or nil if err is an internal error.
-func AsError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+func AsError(err error) *problem.Error {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
 	}
 	switch store.ClassifyError(err) {
 	case store.ErrDiskFull:
-		return &Error{Reason: Away, Say: msgDiskFull, Cause: err}
+		return problem.New(problem.Unavailable, msgDiskFull).Because(err)
 	case store.ErrDisk:
-		return &Error{Reason: Away, Say: msgDiskBad, Cause: err}
+		return problem.New(problem.Unavailable, msgDiskBad).Because(err)
 	case store.ErrUnreachable:
-		return &Error{Reason: Away, Say: msgDatabaseAway, Cause: err, Retry: databaseRetry}
+		return problem.New(problem.Unavailable, msgDatabaseAway).Because(err).RetryIn(databaseRetry)
 	}
 	return nil
 }
@@ -200,14 +163,14 @@ const (
 	msgDatabaseAway = i18n.Message("The database does not answer just now; try again in a moment. If that was a change, look first whether it was made.")
 )
 
-// said converts an error about input into an [Error], if it is, or wraps, an [i18n.Error].
-func said(r Reason, err error) *Error {
-	for of, say := range chosenWrong {
+// InputProblem converts an error about input; its text is that of err, translated as far as err is.
+func InputProblem(c problem.Code, err error) error {
+	for of, message := range chosenWrong {
 		if errors.Is(err, of) {
-			return &Error{Reason: r, Say: say, Cause: err}
+			return problem.New(c, message).Because(err)
 		}
 	}
-	return &Error{Reason: r, Say: i18n.Message("%v"), Args: []any{err}, Cause: err}
+	return problem.Wrap(c, err)
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -27,7 +28,7 @@ const (
 // MayListen returns why the caller may not listen to a device, or nil.
 func (s *Service) MayListen(ctx context.Context, c Caller, d store.Device) error {
 	if s.Listen == nil {
-		return Fail(Missing, msgNoEars)
+		return problem.New(problem.NotFound, msgNoEars)
 	}
 	list, err := s.DeviceTools(ctx, c, d)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Service) MayListen(ctx context.Context, c Caller, d store.Device) error
 		return l.Tool.Name == recordTool &&
 			l.State != "allowed"
 	}) {
-		return Fail(Refused, msgMayNotHear, recordTool)
+		return problem.New(problem.Denied, msgMayNotHear, recordTool)
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	case ctx.Err() != nil, err == nil && begun: // the client has disconnected, or the device has ended it
 		return begun, nil
 	case err == nil:
-		return false, Fail(Conflict, msgSilent)
+		return false, problem.New(problem.Conflict, msgSilent)
 	case begun:
 		s.Logger.WarnContext(r.Context(), "listening to a device broke off", "device", d.Number, "error", err)
 		return true, err

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -100,18 +101,21 @@ const (
 // act on; it returns all others as they are.
 func describeDeviceError(err error) error {
 	for _, known := range []struct {
-		err    error
-		reason Reason
-		say    i18n.Message
+		err  error
+		code problem.Code
+		text i18n.Message
 	}{
-		{account.ErrCodeUnknown, Missing, msgCodeUnknown}, {account.ErrTooManyTries, TooMany, msgManyCodes},
-		{account.ErrDeviceTaken, Conflict, msgDeviceTaken}, {account.ErrDeviceName, Conflict, msgDeviceName},
-		{account.ErrDeviceVague, Conflict, msgDeviceVague}, {account.ErrNoBot, Missing, msgNotOwnersBot},
-		{store.ErrNotFound, Missing, msgDeviceGone},
+		{account.ErrCodeUnknown, problem.NotFound, msgCodeUnknown},
+		{account.ErrTooManyTries, problem.RateLimited, msgManyCodes},
+		{account.ErrDeviceTaken, problem.Conflict, msgDeviceTaken},
+		{account.ErrDeviceName, problem.Conflict, msgDeviceName},
+		{account.ErrDeviceVague, problem.Conflict, msgDeviceVague},
+		{account.ErrNoBot, problem.NotFound, msgNotOwnersBot},
+		{store.ErrNotFound, problem.NotFound, msgDeviceGone},
 	} {
 		if errors.Is(err, known.err) {
-			e := &Error{Reason: known.reason, Say: known.say, Cause: err}
-			if known.reason == TooMany {
+			e := problem.New(known.code, known.text).Because(err)
+			if known.code == problem.RateLimited {
 				e.Retry = 10 * time.Minute
 			}
 			return e
@@ -124,7 +128,7 @@ func describeDeviceError(err error) error {
 func (s *Service) FindDevice(ctx context.Context, c Caller, ref string) (store.Device, error) {
 	d, err := s.Accounts.FindDevice(ctx, c.Owner(), ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return d, Fail(Missing, msgNoDevice, ref)
+		return d, problem.New(problem.NotFound, msgNoDevice, ref)
 	}
 	return d, describeDeviceError(err)
 }
@@ -249,7 +253,7 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, change DeviceChang
 		return Device{}, err
 	}
 	if change.Name == nil && change.Bot == nil && change.Transport == nil {
-		return Device{}, Fail(Invalid, msgNoDeviceChange)
+		return Device{}, problem.New(problem.Invalid, msgNoDeviceChange)
 	}
 	steps, err := s.deviceSteps(ctx, d, change)
 	if err != nil {
@@ -278,8 +282,8 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device,
 	if change.Transport != nil {
 		transport, ok := parseTransport(*change.Transport)
 		if !ok {
-			return nil, Fail(Invalid, msgTransports, *change.Transport, store.TransportSocket, store.TransportMQTT,
-				DefaultTransport)
+			return nil, problem.New(problem.Invalid, msgTransports, *change.Transport, store.TransportSocket,
+				store.TransportMQTT, DefaultTransport)
 		}
 		steps = append(steps, func() error { return s.Hub.Store.Devices.SetTransport(ctx, d.Number, transport) })
 	}
@@ -318,7 +322,7 @@ func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, erro
 	}
 	b, err := s.Hub.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, Fail(Missing, msgNoDeviceBot, ref)
+		return 0, problem.New(problem.NotFound, msgNoDeviceBot, ref)
 	}
 	if err != nil {
 		return 0, err
@@ -330,7 +334,7 @@ func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, erro
 // other errors of the account are internal.
 func validDeviceName(name string) error {
 	if err := account.CheckName(strings.TrimSpace(name)); err != nil {
-		return said(Invalid, err)
+		return InputProblem(problem.Invalid, err)
 	}
 	return nil
 }

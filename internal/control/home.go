@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -54,7 +55,7 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	}
 	c.Admin = false
 	if c.Person == "" {
-		return g, Fail(Invalid, msgNotForMachines)
+		return g, problem.New(problem.Invalid, msgNotForMachines)
 	}
 	db := s.Hub.Store
 	bots, err := s.Bots(ctx, c, struct{}{})
@@ -186,7 +187,7 @@ const activitySince = 30 * 24 * time.Hour
 func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (LastActivity, error) {
 	c.Admin = false
 	if c.Person == "" || c.Only != 0 {
-		return LastActivity{}, Fail(Invalid, msgNotForMachines)
+		return LastActivity{}, problem.New(problem.Invalid, msgNotForMachines)
 	}
 	switch in.Path {
 	case GuideGlasses:
@@ -196,7 +197,7 @@ func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (
 	case GuideAgent:
 		return s.agentActivity(ctx, c)
 	}
-	return LastActivity{}, Fail(Missing, msgNoGuide, in.Path)
+	return LastActivity{}, problem.New(problem.NotFound, msgNoGuide, in.Path)
 }
 
 // glassesChannel is the channel of the glasses' platform in traces.

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/backup"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -122,7 +123,7 @@ func (s *Service) canBackUp(c Caller) error {
 		return err
 	}
 	if s.Instance.Backup.Folder == "" || s.Hub.Store.Dialect() != "sqlite" {
-		return Fail(Conflict, msgBackupElsewhere)
+		return problem.New(problem.Conflict, msgBackupElsewhere)
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (s *Service) checkBackup(c Caller) (release func(), err error) {
 	case s.copying <- struct{}{}:
 		return func() { <-s.copying }, nil
 	default:
-		return nil, Fail(TooMany, msgBackupBusy)
+		return nil, problem.New(problem.RateLimited, msgBackupBusy)
 	}
 }
 
@@ -207,17 +208,20 @@ func (s *Service) Restore(ctx context.Context, c Caller, passphrase string, file
 	return Restoring{true, m.Version, m.At}, nil
 }
 
-// AboutBackup converts an error of a backup file into an [Error].
+// AboutBackup converts an error of a backup file into a [problem.Error].
 func AboutBackup(err error) error {
-	for of, e := range map[error]*Error{
-		backup.ErrNotBackup: Fail(Invalid, msgNoBackup), backup.ErrBroken: Fail(Invalid, msgBackupBroken),
-		store.ErrDamaged: Fail(Invalid, msgBackupBroken),
-		store.ErrNewer:   Fail(Invalid, msgBackupNewer), backup.ErrSecret: Fail(Conflict, msgBackupSecret),
-		backup.ErrTooLarge:  Fail(TooLarge, msgBackupLarge),
-		store.ErrNoSnapshot: Fail(Conflict, msgBackupElsewhere),
-		backup.ErrEncrypted: Fail(Invalid, msgBackupSealed), backup.ErrPassphrase: Fail(Invalid, msgPassphraseOther),
-		backup.ErrShort: Fail(Invalid, msgPassphraseShort, backup.MinPassphrase),
-		backup.ErrLong:  Fail(Invalid, msgPassphraseLong, backup.MaxPassphrase),
+	for of, e := range map[error]*problem.Error{
+		backup.ErrNotBackup:  problem.New(problem.Invalid, msgNoBackup),
+		backup.ErrBroken:     problem.New(problem.Invalid, msgBackupBroken),
+		store.ErrDamaged:     problem.New(problem.Invalid, msgBackupBroken),
+		store.ErrNewer:       problem.New(problem.Invalid, msgBackupNewer),
+		backup.ErrSecret:     problem.New(problem.Conflict, msgBackupSecret),
+		backup.ErrTooLarge:   problem.New(problem.TooLarge, msgBackupLarge),
+		store.ErrNoSnapshot:  problem.New(problem.Conflict, msgBackupElsewhere),
+		backup.ErrEncrypted:  problem.New(problem.Invalid, msgBackupSealed),
+		backup.ErrPassphrase: problem.New(problem.Invalid, msgPassphraseOther),
+		backup.ErrShort:      problem.New(problem.Invalid, msgPassphraseShort, backup.MinPassphrase),
+		backup.ErrLong:       problem.New(problem.Invalid, msgPassphraseLong, backup.MaxPassphrase),
 	} {
 		if errors.Is(err, of) {
 			e.Cause = err

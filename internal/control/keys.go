@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -66,7 +67,7 @@ type KeyList struct {
 // Keys lists the caller's keys, including revoked ones.
 func (s *Service) Keys(ctx context.Context, c Caller, in KeyQuery) (KeyList, error) {
 	if c.Only != 0 {
-		return KeyList{}, Fail(Refused, msgWholeKey)
+		return KeyList{}, problem.New(problem.Denied, msgWholeKey)
 	}
 	whose := c.Owner()
 	if in.User != "" {
@@ -113,11 +114,11 @@ type KeyRef struct {
 // Key returns one of the caller's keys.
 func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
 	if c.Only != 0 {
-		return KeyRow{}, Fail(Refused, msgWholeKey)
+		return KeyRow{}, problem.New(problem.Denied, msgWholeKey)
 	}
 	k, err := s.Hub.Store.Keys.ByID(ctx, in.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && c.Owner() != "" && k.Person != c.Owner() {
-		return KeyRow{}, Fail(Missing, msgNoKey)
+		return KeyRow{}, problem.New(problem.NotFound, msgNoKey)
 	}
 	if err != nil {
 		return KeyRow{}, err
@@ -187,7 +188,7 @@ func parseKeyLifetime(in NewKey) (time.Duration, error) {
 		return 0, nil
 	}
 	if in.Days < 0 || in.Days > int(keyLifeMost/(24*time.Hour)) || life <= 0 || life > keyLifeMost {
-		return 0, Fail(Invalid, msgKeyExpires)
+		return 0, problem.New(problem.Invalid, msgKeyExpires)
 	}
 	return life, nil
 }
@@ -196,16 +197,16 @@ func parseKeyLifetime(in NewKey) (time.Duration, error) {
 func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, want *account.NewKey,
 	rules hub.Rules) error {
 	if account.CheckName(want.Name) != nil {
-		return Fail(Invalid, msgKeyName)
+		return problem.New(problem.Invalid, msgKeyName)
 	}
 	if len(want.Scopes) == 0 {
-		return Fail(Invalid, msgKeyScope, strings.Join(account.Scopes, ", "))
+		return problem.New(problem.Invalid, msgKeyScope, strings.Join(account.Scopes, ", "))
 	}
 	slices.Sort(want.Scopes)
 	want.Scopes = slices.Compact(want.Scopes)
 	for _, scope := range want.Scopes {
 		if !slices.Contains(account.Scopes, scope) {
-			return Fail(Invalid, msgNoScope, scope, strings.Join(account.Scopes, ", "))
+			return problem.New(problem.Invalid, msgNoScope, scope, strings.Join(account.Scopes, ", "))
 		}
 	}
 	if slices.Contains(want.Scopes, account.ScopeAdmin) {
@@ -214,13 +215,13 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 			return err
 		}
 		if !runs || owner.Role != account.RoleAdmin {
-			return Fail(Refused, msgKeyAdmin)
+			return problem.New(problem.Denied, msgKeyAdmin)
 		}
 	}
 	if want.Bot != 0 {
 		b, err := s.Hub.Store.Bots.ByNumber(ctx, want.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
-			return Fail(Invalid, msgKeyBot)
+			return problem.New(problem.Invalid, msgKeyBot)
 		} else if err != nil {
 			return err
 		}
@@ -240,7 +241,7 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		}
 	}
 	if good >= keysMost {
-		return Fail(Conflict, msgTooManyKeys, keysMost)
+		return problem.New(problem.Conflict, msgTooManyKeys, keysMost)
 	}
 	return nil
 }
@@ -250,15 +251,15 @@ func checkRules(r *hub.Rules) error {
 	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
 		for _, pattern := range list {
 			if hub.CheckPattern(pattern) != nil {
-				return Fail(Invalid, msgKeyRule, pattern)
+				return problem.New(problem.Invalid, msgKeyRule, pattern)
 			}
 		}
 	}
 	if r.PerMinute < 0 || r.PerMinute > keyRateMost {
-		return Fail(Invalid, msgKeyRate)
+		return problem.New(problem.Invalid, msgKeyRate)
 	}
 	if r.Validate() != nil {
-		return Fail(Invalid, msgKeyRules)
+		return problem.New(problem.Invalid, msgKeyRules)
 	}
 	return nil
 }
@@ -279,7 +280,7 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 		return KeyRow{}, err
 	}
 	if !k.Revoked.IsZero() {
-		return KeyRow{}, Fail(Conflict, msgKeyIsRevoked)
+		return KeyRow{}, problem.New(problem.Conflict, msgKeyIsRevoked)
 	}
 	if err := s.checkKeyWidening(ctx, c, k); err != nil {
 		return KeyRow{}, err
@@ -302,7 +303,7 @@ func (s *Service) checkKeyWidening(ctx context.Context, c Caller, k KeyRow) erro
 	}
 	runs, err := s.canSeeMachine(ctx, c)
 	if err == nil && !runs {
-		err = Fail(Refused, msgKeyAdmin)
+		err = problem.New(problem.Denied, msgKeyAdmin)
 	}
 	return err
 }
@@ -325,7 +326,7 @@ func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, e
 func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	now := time.Now()
 	if err := s.Hub.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
-		return Fail(Missing, msgNoKey) // its owner was removed meanwhile
+		return problem.New(problem.NotFound, msgNoKey) // its owner was removed meanwhile
 	} else if err != nil {
 		return err
 	}

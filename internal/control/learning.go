@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/tool"
 )
 
@@ -50,9 +51,9 @@ func (c Caller) by() hub.Access {
 func (p *Learning) person(c Caller, name string) (string, error) {
 	switch {
 	case c.Person == "":
-		return "", Fail(Invalid, msgLearnWhose)
+		return "", problem.New(problem.Invalid, msgLearnWhose)
 	case c.Only != 0:
-		return "", Fail(Refused, msgLearnOnly)
+		return "", problem.New(problem.Denied, msgLearnOnly)
 	case c.Key == "":
 		return c.Person, nil
 	}
@@ -62,9 +63,9 @@ func (p *Learning) person(c Caller, name string) (string, error) {
 	}
 	switch tool.AsError(err).Code {
 	case tool.RateLimited:
-		return "", Fail(TooMany, msgLearnTooMany)
+		return "", problem.New(problem.RateLimited, msgLearnTooMany)
 	case tool.Denied, tool.Unknown:
-		return "", Fail(Refused, msgLearnRule, name)
+		return "", problem.New(problem.Denied, msgLearnRule, name)
 	}
 	return "", err
 }
@@ -93,8 +94,8 @@ func (s *Service) RecordLearnChange(c Caller, name string, args any, do func() e
 	var res *tool.Result
 	failed := err
 	if e := AsError(LearnError(err)); e != nil {
-		switch e.Reason {
-		case Missing, Conflict: // the outcome that the tools have
+		switch e.Code {
+		case problem.NotFound, problem.Conflict: // the outcome that the tools have
 			res, failed = tool.ErrorResult(e.Error()), nil
 		default:
 			failed = tool.Fail(tool.BadArgs, e.Error(), nil)
@@ -115,25 +116,22 @@ func (p *Learning) recordChange(c Caller, name string, args any, do func() error
 
 // LearnError converts an error of Learn that a person can act on.
 func LearnError(err error) error {
-	if bad, ok := errors.AsType[*learn.Invalid](err); ok {
-		return &Error{Reason: Invalid, Say: bad.Say, Args: bad.Args}
-	}
 	if done, ok := errors.AsType[*learn.AlreadyReviewedError](err); ok {
-		return Fail(Conflict, msgReviewed, learn.DueText(&done.Entry.Point))
+		return problem.New(problem.Conflict, msgReviewed, learn.DueText(&done.Entry.Point))
 	}
 	if early, ok := errors.AsType[*learn.NotDueError](err); ok {
-		return Fail(Conflict, msgNotDue, learn.DueText(&early.Entry.Point))
+		return problem.New(problem.Conflict, msgNotDue, learn.DueText(&early.Entry.Point))
 	}
 	if there, ok := errors.AsType[*learn.TagExistsError](err); ok {
-		return Fail(Conflict, msgTagThere, there.Tag, there.Points)
+		return problem.New(problem.Conflict, msgTagThere, there.Tag, there.Points)
 	}
 	switch {
 	case errors.Is(err, learn.ErrNotFound):
-		return Fail(Missing, msgNoPoint)
+		return problem.New(problem.NotFound, msgNoPoint)
 	case errors.Is(err, learn.ErrNoPlan):
-		return Fail(Conflict, msgNoPlan)
+		return problem.New(problem.Conflict, msgNoPlan)
 	case errors.Is(err, learn.ErrTagNotFound):
-		return Fail(Missing, msgNoTag)
+		return problem.New(problem.NotFound, msgNoTag)
 	}
 	return err
 }
@@ -153,7 +151,7 @@ func deckNamed(l *learn.Learner, name string) (*string, error) {
 	}
 	id, ok := l.DeckID(name)
 	if !ok {
-		return nil, Fail(Missing, msgNoDeck)
+		return nil, problem.New(problem.NotFound, msgNoDeck)
 	}
 	return &id, nil
 }

@@ -8,6 +8,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -72,7 +73,7 @@ func (p *Learning) deck(ctx context.Context, person, ref string) (LearnDeck, err
 			}
 		}
 	}
-	return LearnDeck{}, Fail(Missing, msgNoDeck)
+	return LearnDeck{}, problem.New(problem.NotFound, msgNoDeck)
 }
 
 // NewLearnDeck describes a deck to create.
@@ -96,9 +97,9 @@ func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (Lear
 	}
 	switch _, known := l.DeckID(in.Name); {
 	case in.Name == "":
-		return LearnDeck{}, Fail(Invalid, msgNeedDeckName)
+		return LearnDeck{}, problem.New(problem.Invalid, msgNeedDeckName)
 	case known:
-		return LearnDeck{}, Fail(Conflict, msgDeckThere, in.Name)
+		return LearnDeck{}, problem.New(problem.Conflict, msgDeckThere, in.Name)
 	}
 	var d store.Deck
 	err = p.recordChange(c, "save_deck", LearnDeckArgs{Name: in.Name, Settings: in.Settings}, func() (err error) {
@@ -127,10 +128,10 @@ func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange)
 	}
 	id, known := l.DeckID(in.Deck)
 	if !known {
-		return LearnDeck{}, Fail(Missing, msgNoDeck)
+		return LearnDeck{}, problem.New(problem.NotFound, msgNoDeck)
 	}
 	if other, taken := l.DeckID(in.Name); in.Name != "" && taken && other != id {
-		return LearnDeck{}, Fail(Conflict, msgDeckThere, in.Name)
+		return LearnDeck{}, problem.New(problem.Conflict, msgDeckThere, in.Name)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -153,7 +154,7 @@ func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (D
 	}
 	id, known := l.DeckID(in.Deck)
 	if !known {
-		return Done{}, Fail(Missing, msgNoDeck)
+		return Done{}, problem.New(problem.NotFound, msgNoDeck)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -277,7 +278,7 @@ func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsQuery) (out
 		is, most int
 	}{{"days", in.Days, statsMost}, {"history_days", in.Back, statsMost}, {"weeks", in.Week, weeksMost}} {
 		if n.is < 0 || n.is > n.most {
-			return out, Fail(Invalid, msgBadDays, n.name, n.most)
+			return out, problem.New(problem.Invalid, msgBadDays, n.name, n.most)
 		}
 	}
 	if in.Days == 0 {

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/remind"
 	"patchbay/internal/plug/learn/transfer"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -41,7 +42,7 @@ func (p *Learning) owner(ctx context.Context, c Caller, user, name string) (Call
 		}
 		c.Person, c.actor = owner.ID, actorMachine
 	} else if user != "" {
-		return c, Fail(Invalid, msgLearnWhose)
+		return c, problem.New(problem.Invalid, msgLearnWhose)
 	}
 	_, err := p.person(c, name)
 	c.Program = learnFiles
@@ -69,7 +70,7 @@ func (p *Learning) Import(ctx context.Context, c Caller, in LearnImportFile, fro
 	}
 	release, ok := p.points.ReserveImport()
 	if !ok {
-		return nil, &Error{Reason: Away, Say: msgImportsBusy, Retry: 10 * time.Second}
+		return nil, problem.New(problem.Unavailable, msgImportsBusy).RetryIn(10 * time.Second)
 	}
 	defer release()
 	file, err := os.CreateTemp("", "patchbay-import-*")
@@ -80,9 +81,9 @@ func (p *Learning) Import(ctx context.Context, c Caller, in LearnImportFile, fro
 	defer file.Close()
 	size, err := file.ReadFrom(from)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, Fail(TooLarge, msgFileLarge, p.s.ImportSize>>20)
+		return nil, problem.New(problem.TooLarge, msgFileLarge, p.s.ImportSize>>20)
 	} else if err != nil {
-		return nil, &Error{Reason: Invalid, Say: msgFileBroken, Cause: err}
+		return nil, problem.New(problem.Invalid, msgFileBroken).Because(err)
 	}
 	var out *LearnImported
 	do := func() (err error) {
@@ -106,7 +107,7 @@ func (p *Learning) Import(ctx context.Context, c Caller, in LearnImportFile, fro
 func fileError(err error) error {
 	var tooMany *transfer.TooManyError
 	if errors.Is(err, transfer.ErrUnreadable) || errors.Is(err, transfer.ErrFormat) || errors.As(err, &tooMany) {
-		return said(Invalid, err)
+		return InputProblem(problem.Invalid, err)
 	}
 	return err
 }
@@ -140,7 +141,7 @@ func (p *Learning) Export(ctx context.Context, c Caller, in LearnExport, to io.W
 	}
 	kind, known := fileTypes[in.Format]
 	if !known {
-		return f, Fail(Invalid, msgFileFormat)
+		return f, problem.New(problem.Invalid, msgFileFormat)
 	}
 	began := time.Now()
 	f = LearnFile{Name: "patchbay-learn." + kind[1], Kind: kind[0]}

@@ -6,6 +6,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -100,7 +101,7 @@ func pointsLimit(n int) (int, error) {
 	case n == 0:
 		return pointsShown, nil
 	case n < 0 || n > pointsMost:
-		return 0, Fail(Invalid, msgBadLimit, pointsMost)
+		return 0, problem.New(problem.Invalid, msgBadLimit, pointsMost)
 	}
 	return n, nil
 }
@@ -294,12 +295,12 @@ func (p *Learning) Reschedule(ctx context.Context, c Caller, in LearnDue) (out L
 	switch {
 	case in.Date != "" && in.InDays == nil:
 		if day, err = store.ParseDay(in.Date); err != nil {
-			return out, Fail(Invalid, msgBadDate, in.Date)
+			return out, problem.New(problem.Invalid, msgBadDate, in.Date)
 		}
 	case in.Date == "" && in.InDays != nil:
 		day = l.Today + store.Day(*in.InDays)
 	default:
-		return out, Fail(Invalid, msgNoDate)
+		return out, problem.New(problem.Invalid, msgNoDate)
 	}
 	var e *learn.Entry
 	err = p.recordChange(c, "reschedule_knowledge_points", LearnMoved{[]string{in.Point}, day}, func() (err error) {
@@ -363,7 +364,7 @@ func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryQuery) 
 	var after store.LogEntry
 	if in.After != "" {
 		if after, err = p.points.Store.Learn.Entry(ctx, person, in.After); err != nil {
-			return out, Fail(Invalid, msgBadCursor)
+			return out, problem.New(problem.Invalid, msgBadCursor)
 		}
 	}
 	list, err := p.points.Store.Learn.Log(ctx, person, e.Number, after.At, after.ID, limit+1)

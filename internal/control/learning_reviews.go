@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -255,13 +256,13 @@ func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out Le
 	grade, err := learn.ParseGrade(string(in.Grade))
 	switch {
 	case err != nil || grade == store.Ungraded:
-		return out, Fail(Invalid, msgNeedGrade)
+		return out, problem.New(problem.Invalid, msgNeedGrade)
 	case in.Point == "":
-		return out, Fail(Invalid, msgNeedPoint)
+		return out, problem.New(problem.Invalid, msgNeedPoint)
 	case in.Score != nil && (*in.Score < 0 || *in.Score > 100):
-		return out, Fail(Invalid, msgBadScore)
+		return out, problem.New(problem.Invalid, msgBadScore)
 	case in.TookMS < 0 || in.TookMS > checkTook.Milliseconds():
-		return out, Fail(Invalid, msgBadTook)
+		return out, problem.New(problem.Invalid, msgBadTook)
 	}
 	follows := LearnNextQuery{in.Deck, in.Tag}
 	if _, err := deckNamed(l, in.Deck); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
@@ -217,7 +218,7 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 		return Person{}, err
 	}
 	if in.Role != account.RoleAdmin && in.Role != account.RoleMember {
-		return Person{}, Fail(Invalid, msgNoRole)
+		return Person{}, problem.New(problem.Invalid, msgNoRole)
 	}
 	if in.Role == was.Role {
 		return was, nil
@@ -256,7 +257,7 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 		in.Password = made
 	}
 	if err := account.CheckPassword(in.Password); err != nil {
-		return AddedPerson{}, said(Invalid, err)
+		return AddedPerson{}, InputProblem(problem.Invalid, err)
 	}
 	if err := s.Accounts.SetPassword(ctx, p.ID, in.Password); err != nil {
 		return AddedPerson{}, aboutPerson(err)
@@ -283,10 +284,10 @@ func (s *Service) RemovePerson(ctx context.Context, c Caller, in RemovedPerson) 
 		return Done{}, err
 	}
 	if p.ID == c.Person {
-		return Done{}, Fail(Conflict, msgNotSelf)
+		return Done{}, problem.New(problem.Conflict, msgNotSelf)
 	}
 	if in.Name != p.Name {
-		return Done{}, Fail(Invalid, msgTypeName, p.Name)
+		return Done{}, problem.New(problem.Invalid, msgTypeName, p.Name)
 	}
 	bots, err := s.Hub.Store.Bots.ByOwner(ctx, p.ID)
 	if err != nil {

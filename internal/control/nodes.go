@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -198,8 +199,8 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing i18n
 	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only,
 		c.Admin, true
 	out, err := s.OnNodes(ctx, c, a)
-	if e, ok := errors.AsType[*Error](err); ok && e.Reason == Missing {
-		return nil, Fail(Missing, missing)
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Code == problem.NotFound {
+		return nil, problem.New(problem.NotFound, missing)
 	}
 	e, ok := errors.AsType[*NodeError](err)
 	if !ok {
@@ -207,15 +208,15 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing i18n
 	}
 	switch e.Status {
 	case http.StatusNotFound:
-		return nil, Fail(Missing, missing)
+		return nil, problem.New(problem.NotFound, missing)
 	case http.StatusServiceUnavailable:
-		return nil, Fail(Away, msgNodeAway)
+		return nil, problem.New(problem.Unavailable, msgNodeAway)
 	case http.StatusForbidden:
-		return nil, said(Refused, e)
+		return nil, InputProblem(problem.Denied, e)
 	case http.StatusBadRequest:
-		return nil, said(Invalid, e)
+		return nil, InputProblem(problem.Invalid, e)
 	}
-	return nil, said(Away, e) // the node's own error
+	return nil, InputProblem(problem.Unavailable, e) // the node's own error
 }
 
 // Gateway returns the state of the gateway.
@@ -285,7 +286,7 @@ func (s *Service) DecidePair(ctx context.Context, c Caller, request string, appr
 // RenameNode renames a node.
 func (s *Service) RenameNode(ctx context.Context, c Caller, id, name string) error {
 	if strings.TrimSpace(name) == "" {
-		return Fail(Invalid, msgNodeName)
+		return problem.New(problem.Invalid, msgNodeName)
 	}
 	_, err := s.node(ctx, c, NodeAction{Action: NodeRename, Node: id, Name: strings.TrimSpace(name)}, msgNodeMissing)
 	return err
@@ -302,7 +303,7 @@ func (s *Service) InvokeNode(ctx context.Context, c Caller, id, command, params 
 	a := NodeAction{Action: NodeInvoke, Node: id, Command: command, Timeout: time.Minute}
 	if params = strings.TrimSpace(params); params != "" {
 		if !json.Valid([]byte(params)) {
-			return nil, Fail(Invalid, msgNodeParams)
+			return nil, problem.New(problem.Invalid, msgNodeParams)
 		}
 		a.Params = json.RawMessage(params)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
@@ -53,7 +54,7 @@ type Empty struct{}
 // admin refuses callers that are not admins.
 func admin(c Caller) error {
 	if !c.Admin {
-		return Fail(Refused, msgAdminOnly)
+		return problem.New(problem.Denied, msgAdminOnly)
 	}
 	return nil
 }
@@ -62,9 +63,9 @@ func admin(c Caller) error {
 func (s *Service) ownPerson(ctx context.Context, c Caller) (store.Person, error) {
 	switch {
 	case c.Person == "":
-		return store.Person{}, Fail(Missing, msgNoAccount)
+		return store.Person{}, problem.New(problem.NotFound, msgNoAccount)
 	case c.Only != 0:
-		return store.Person{}, Fail(Refused, msgWholeKey)
+		return store.Person{}, problem.New(problem.Denied, msgWholeKey)
 	}
 	return s.Hub.Store.People.ByID(ctx, c.Person)
 }
@@ -75,23 +76,23 @@ func aboutPerson(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, account.ErrLastAdmin):
-		return Fail(Conflict, msgLastAdmin)
+		return problem.New(problem.Conflict, msgLastAdmin)
 	case errors.Is(err, account.ErrPersonName):
-		return Fail(Conflict, msgNameTaken)
+		return problem.New(problem.Conflict, msgNameTaken)
 	case errors.Is(err, account.ErrTries):
-		return Fail(TooMany, msgManyPasswords)
+		return problem.New(problem.RateLimited, msgManyPasswords)
 	case errors.Is(err, account.ErrBusy):
-		return Fail(TooMany, msgPasswordsBusy)
+		return problem.New(problem.RateLimited, msgPasswordsBusy)
 	case errors.Is(err, account.ErrZone):
-		return Fail(Invalid, msgNoZone)
+		return problem.New(problem.Invalid, msgNoZone)
 	case errors.Is(err, store.ErrNotFound):
-		return Fail(Missing, msgNoPerson)
+		return problem.New(problem.NotFound, msgNoPerson)
 	}
 	if errors.Is(err, account.ErrNameAlike) {
-		return said(Conflict, err)
+		return InputProblem(problem.Conflict, err)
 	}
 	if _, ok := errors.AsType[*i18n.Error](err); ok {
-		return said(Invalid, err)
+		return InputProblem(problem.Invalid, err)
 	}
 	return err
 }
@@ -128,7 +129,7 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 		return Person{}, noLang(p.Lang)
 	}
 	if err := account.CheckName(p.Name); err != nil {
-		return Person{}, said(Invalid, err)
+		return Person{}, InputProblem(problem.Invalid, err)
 	}
 	if err := aboutPerson(s.Accounts.SetProfile(ctx, p)); err != nil {
 		return Person{}, err
@@ -160,7 +161,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 	}
 	token, err := s.Accounts.ChangePassword(ctx, p.ID, in.Old, in.New, in.Keep)
 	if errors.Is(err, account.ErrPassword) {
-		return Changed{}, Fail(Refused, msgOldPassword)
+		return Changed{}, problem.New(problem.Denied, msgOldPassword)
 	}
 	if err == nil {
 		s.RecordAdminEvent(ctx, c, EventPersonPassword, p.Name)
@@ -219,7 +220,7 @@ func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, 
 	}
 	i := slices.IndexFunc(list.SignIns, func(x SignIn) bool { return x.ID == in.SignIn })
 	if i < 0 {
-		return Done{}, Fail(Missing, msgNoSignIn)
+		return Done{}, problem.New(problem.NotFound, msgNoSignIn)
 	}
 	if err = s.Accounts.SignOut(ctx, c.Person, list.SignIns[i].key); err == nil {
 		s.RecordAdminEvent(ctx, c, EventSignInsEnded, "1")
@@ -250,7 +251,7 @@ func noLang(lang string) error {
 	for _, l := range i18n.Languages() {
 		list = append(list, string(l))
 	}
-	return Fail(Invalid, msgNoLang, lang, strings.Join(list, ", "))
+	return problem.New(problem.Invalid, msgNoLang, lang, strings.Join(list, ", "))
 }
 
 // singlePerson returns the person that a request is for: the one an admin names, or the caller.
@@ -260,9 +261,9 @@ func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (stor
 	case err != nil:
 		return store.Person{}, err
 	case len(people) == 0:
-		return store.Person{}, Fail(Invalid, msgNobodyYet)
+		return store.Person{}, problem.New(problem.Invalid, msgNobodyYet)
 	case len(people) > 1:
-		return store.Person{}, Fail(Invalid, msgForWhom, len(people))
+		return store.Person{}, problem.New(problem.Invalid, msgForWhom, len(people))
 	}
 	return people[0], nil
 }
@@ -278,9 +279,9 @@ func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]st
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		case !c.Admin && (err != nil || p.ID != c.Person):
-			return nil, Fail(Refused, msgNamesOthers)
+			return nil, problem.New(problem.Denied, msgNamesOthers)
 		case err != nil:
-			return nil, Fail(Missing, msgNobodyNamed, name)
+			return nil, problem.New(problem.NotFound, msgNobodyNamed, name)
 		}
 		return []store.Person{p}, nil
 	case c.Person == "":

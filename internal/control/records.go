@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -146,7 +147,7 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	t, err := s.Hub.Store.Traces.ByTurn(ctx, in.Turn)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
 		c.Only != 0 && t.Bot != c.Only) {
-		return d, Fail(Missing, msgNoTurn)
+		return d, problem.New(problem.NotFound, msgNoTurn)
 	}
 	if err != nil {
 		return d, err
@@ -200,9 +201,9 @@ type Forgotten struct {
 func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgotten, err error) {
 	switch {
 	case !in.Said && !in.Turns && !in.Arguments:
-		return f, Fail(Invalid, msgNothingChosen)
+		return f, problem.New(problem.Invalid, msgNothingChosen)
 	case c.Only != 0 && in.Bot != c.Only:
-		return f, Fail(Refused, msgArgsOnly)
+		return f, problem.New(problem.Denied, msgArgsOnly)
 	}
 	owner, err := s.singlePerson(ctx, Caller{Person: c.Person}, "")
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 	if in.Bot != 0 {
 		b, err := s.Hub.Store.Bots.ByNumber(ctx, in.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
-			return f, Fail(Missing, msgKeyBot)
+			return f, problem.New(problem.NotFound, msgKeyBot)
 		} else if err != nil {
 			return f, err
 		}
@@ -270,7 +271,7 @@ func checkOutcome(outcome string, known []string) error {
 	if outcome == "" || outcome == Wrong || slices.Contains(known, outcome) {
 		return nil
 	}
-	return Fail(Invalid, msgBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
+	return problem.New(problem.Invalid, msgBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
 }
 
 func pageBounds(limit int) (int, error) {
@@ -278,7 +279,7 @@ func pageBounds(limit int) (int, error) {
 	case limit == 0:
 		return recordsShown, nil
 	case limit < 0 || limit > recordsMost:
-		return 0, Fail(Invalid, msgBadLimit, recordsMost)
+		return 0, problem.New(problem.Invalid, msgBadLimit, recordsMost)
 	}
 	return limit, nil
 }
@@ -295,7 +296,7 @@ func decodeCursor(text string) (p store.RecordCursor, err error) {
 	ms, id, ok := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if !ok || err != nil {
-		return p, Fail(Invalid, msgBadPlace)
+		return p, problem.New(problem.Invalid, msgBadPlace)
 	}
 	return store.RecordCursor{At: time.UnixMilli(n).UTC(), ID: id}, nil
 }

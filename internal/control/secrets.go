@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 // SecretState describes one secret of the installation.
@@ -57,7 +58,7 @@ func (s *Service) Secrets(_ context.Context, c Caller, in SecretQuery) (SecretLi
 	out := SecretList{Secrets: s.SecretActions.State()}
 	if in.Reveal {
 		if c.Person != "" {
-			return SecretList{}, Fail(Refused, msgSecretMachine)
+			return SecretList{}, problem.New(problem.Denied, msgSecretMachine)
 		}
 		_, out.Secret = s.SecretActions.Current()
 	}
@@ -89,9 +90,9 @@ func (s *Service) RotateSecret(ctx context.Context, c Caller, in SecretRotation)
 	out := RotatedSecret{Configured: s.Instance.Secret != ""}
 	switch {
 	case out.Configured && in.Now:
-		return RotatedSecret{}, Fail(Conflict, msgSecretNowHand)
+		return RotatedSecret{}, problem.New(problem.Conflict, msgSecretNowHand)
 	case out.Configured && in.Secret == "" && c.Person != "":
-		return RotatedSecret{}, Fail(Refused, msgSecretGive)
+		return RotatedSecret{}, problem.New(problem.Denied, msgSecretGive)
 	}
 	var err error
 	if out.Sealed, err = s.SecretActions.Rotate(ctx, in.Secret); err != nil {

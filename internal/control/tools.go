@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -242,7 +243,7 @@ func (s *Service) FindTool(ctx context.Context, c Caller, name string) (Tool, er
 	}
 	i := slices.IndexFunc(list, func(l hub.Listing) bool { return l.Name == name })
 	if i < 0 {
-		return Tool{}, Fail(Missing, msgToolMissing, name)
+		return Tool{}, problem.New(problem.NotFound, msgToolMissing, name)
 	}
 	return ToolRow(list[i], store.Person{ID: c.Person}, true), nil
 }
@@ -311,7 +312,7 @@ func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.
 	}}
 	res, err := s.Hub.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
 	if err == nil && res.InputRequired != nil {
-		err = Fail(Refused, msgToolAsksBack)
+		err = problem.New(problem.Denied, msgToolAsksBack)
 	}
 	return res, err
 }
@@ -422,10 +423,10 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 		return DecidedTool{}, err
 	}
 	if err := hub.CheckPattern(in.Name); err != nil {
-		return DecidedTool{}, &Error{Reason: Invalid, Say: msgRuleForm, Args: []any{in.Name}, Cause: err}
+		return DecidedTool{}, problem.New(problem.Invalid, msgRuleForm, in.Name).Because(err)
 	}
 	if in.Rule != "" && in.Rule != RuleAllow && in.Rule != RuleDeny {
-		return DecidedTool{}, Fail(Invalid, msgRuleWord)
+		return DecidedTool{}, problem.New(problem.Invalid, msgRuleWord)
 	}
 	p, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
@@ -447,11 +448,11 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 		}
 	}
 	if in.Rule != "" && mine >= maxToolRules {
-		return DecidedTool{}, Fail(Conflict, msgRulesMost, maxToolRules)
+		return DecidedTool{}, problem.New(problem.Conflict, msgRulesMost, maxToolRules)
 	}
 	err = s.Hub.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: in.Name, Rule: in.Rule, Created: time.Now()})
 	if errors.Is(err, store.ErrNotFound) {
-		err = Fail(Missing, msgRuleMissing, in.Name)
+		err = problem.New(problem.NotFound, msgRuleMissing, in.Name)
 	}
 	if err != nil {
 		return DecidedTool{}, err

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -81,20 +82,20 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 		return owner, u, err
 	}
 	if !slices.Contains([]string{KindServer, KindDialsIn, KindCloud, KindShim}, in.Kind) {
-		return owner, u, Fail(Invalid, msgUpstreamKind, in.Kind)
+		return owner, u, problem.New(problem.Invalid, msgUpstreamKind, in.Kind)
 	}
 	if err := hub.CheckSlug(in.Name); err != nil {
-		return owner, u, said(Invalid, err)
+		return owner, u, InputProblem(problem.Invalid, err)
 	}
 	mine, err := s.Hub.Store.Upstreams.ByOwner(ctx, owner.ID)
 	if err != nil {
 		return owner, u, err
 	}
 	if len(mine) >= maxUpstreams {
-		return owner, u, Fail(Conflict, msgUpstreamsMost, maxUpstreams)
+		return owner, u, problem.New(problem.Conflict, msgUpstreamsMost, maxUpstreams)
 	}
 	if slices.ContainsFunc(mine, func(u store.Upstream) bool { return u.Slug == in.Name }) {
-		return owner, u, Fail(Conflict, msgUpstreamTaken, in.Name)
+		return owner, u, problem.New(problem.Conflict, msgUpstreamTaken, in.Name)
 	}
 	return owner, store.Upstream{Owner: owner.ID, Slug: in.Name, Kind: in.Kind}, commands(c, owner, in.Settings)
 }
@@ -106,7 +107,7 @@ func commands(c Caller, owner store.Person, set SettingTexts) error {
 		return nil
 	}
 	if owner.Role != account.RoleAdmin || c.Key != "" && !c.Admin {
-		return Fail(Refused, msgUpstreamCommand)
+		return problem.New(problem.Denied, msgUpstreamCommand)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func (s *Service) CheckNewUpstream(ctx context.Context, c Caller, in NewUpstream
 func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u store.Upstream,
 	set SettingTexts) (UpstreamFound, error) {
 	if u.Kind != KindServer {
-		return UpstreamFound{}, Fail(Invalid, msgUpstreamNoCheck)
+		return UpstreamFound{}, problem.New(problem.Invalid, msgUpstreamNoCheck)
 	}
 	f, err := s.Upstreams.Check(ctx, owner, u, set)
 	f.Problem, f.Notice = f.Message.In(c.Lang), droppedSettingsNotice(c.Lang, f.Dropped)
@@ -154,14 +155,14 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 			if f.Cause != "" {
 				f.Problem += " (" + f.Cause + ")"
 			}
-			return AddedUpstream{}, Fail(Away, msgUpstreamNothing, f.Problem)
+			return AddedUpstream{}, problem.New(problem.Unavailable, msgUpstreamNothing, f.Problem)
 		}
 		out.Found = &f
 	}
 	saved, err := s.Upstreams.Save(ctx, owner, u, in.Settings)
 	if err != nil {
 		if errors.Is(err, store.ErrExists) {
-			err = Fail(Conflict, msgUpstreamTaken, in.Name)
+			err = problem.New(problem.Conflict, msgUpstreamTaken, in.Name)
 		}
 		return AddedUpstream{}, err
 	}
@@ -252,7 +253,7 @@ func (s *Service) RotateUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 		return RotatedUpstream{}, err
 	}
 	if u.TokenHash == "" {
-		return RotatedUpstream{}, Fail(Invalid, msgUpstreamNoToken)
+		return RotatedUpstream{}, problem.New(problem.Invalid, msgUpstreamNoToken)
 	}
 	token, err := s.Upstreams.Rotate(ctx, u)
 	if err != nil {
@@ -271,7 +272,7 @@ func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	}
 	err = s.Hub.Store.Upstreams.Remove(ctx, u.Number)
 	if errors.Is(err, store.ErrNotFound) {
-		err = Fail(Missing, msgUpstreamMissing)
+		err = problem.New(problem.NotFound, msgUpstreamMissing)
 	}
 	if err != nil {
 		return RemovedUpstream{}, err
@@ -293,7 +294,3 @@ type RemovedUpstream struct {
 	Name    string `json:"name"`
 	Removed bool   `json:"removed"`
 }
-
-// Said converts an error about input into an [Error], for those who implement the functions of
-// [Options].
-func Said(r Reason, err error) *Error { return said(r, err) }

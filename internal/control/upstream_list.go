@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"patchbay/internal/account"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -107,7 +108,7 @@ func (s *Service) upstream(ctx context.Context, c Caller, number int64) (store.U
 			return u, nil
 		}
 	}
-	return store.Upstream{}, Fail(Missing, msgUpstreamMissing)
+	return store.Upstream{}, problem.New(problem.NotFound, msgUpstreamMissing)
 }
 
 // UpstreamRef identifies an upstream.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -89,7 +90,7 @@ func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (I
 	}
 	t, err := s.Hub.Store.Bindings.Token(ctx, in.Invitation)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Bot != b.Number {
-		return InvitationState{}, Fail(Missing, msgNoInvitation)
+		return InvitationState{}, problem.New(problem.NotFound, msgNoInvitation)
 	}
 	out := InvitationState{Used: !t.Used.IsZero(), Expires: t.Expires}
 	if err != nil || !out.Used {
@@ -140,7 +141,7 @@ func (s *Service) Unbind(ctx context.Context, c Caller, in WearerRef) (UnboundWe
 		out.Unbound++
 	}
 	if out.Unbound == 0 {
-		return out, Fail(Missing, msgNoWearer, in.User)
+		return out, problem.New(problem.NotFound, msgNoWearer, in.User)
 	}
 	s.RecordAdminEvent(ctx, c, EventBotUnbound, aboutBot(b, in.User))
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -20,7 +21,7 @@ const msgNarrowKey = i18n.Message("This key is for one bot, or for some tools, s
 // they would get more. Every operation that can extend somebody's rights calls it.
 func requireUnrestrictedKey(c Caller) error {
 	if c.Key != "" && (c.Only != 0 || hub.AreNarrow(c.Rules)) {
-		return Fail(Refused, msgNarrowKey)
+		return problem.New(problem.Denied, msgNarrowKey)
 	}
 	return nil
 }
@@ -41,7 +42,7 @@ func checkMakesKeys(c Caller) error {
 		return err
 	}
 	if r, err := hub.ParseRules(c.Rules); err != nil || r.PerMinute > 0 || r.KeepArgs {
-		return Fail(Refused, msgRatedKey)
+		return problem.New(problem.Denied, msgRatedKey)
 	}
 	return nil
 }
@@ -49,7 +50,7 @@ func checkMakesKeys(c Caller) error {
 // checkLifetime refuses to let expiring keys create what outlives them.
 func checkLifetime(c Caller) error {
 	if !c.Ends.IsZero() {
-		return Fail(Refused, msgEndingKey)
+		return problem.New(problem.Denied, msgEndingKey)
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func checkLifetime(c Caller) error {
 // inherit makes a key end with the key that created it.
 func inherit(c Caller, want *account.NewKey) error {
 	if !c.Ends.IsZero() && want.Expires > 0 && time.Now().Add(want.Expires).After(c.Ends) {
-		return Fail(Refused, msgKeyOutlives, c.Ends.UTC().Format(time.RFC3339))
+		return problem.New(problem.Denied, msgKeyOutlives, c.Ends.UTC().Format(time.RFC3339))
 	}
 	want.Parent, want.Latest = c.Key, c.Ends
 	return nil

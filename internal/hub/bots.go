@@ -16,6 +16,7 @@ import (
 
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -87,7 +88,7 @@ func (r *Registry) Kinds() []string {
 func (r *Registry) Kind(name string) (Kind, error) {
 	k, ok := r.kinds[name]
 	if !ok {
-		return Kind{}, inputError(msgNoKind.Errorf(name, strings.Join(r.Kinds(), ", ")))
+		return Kind{}, problem.New(problem.Invalid, msgNoKind, name, strings.Join(r.Kinds(), ", "))
 	}
 	return k, nil
 }
@@ -99,13 +100,6 @@ func (r *Registry) settingsSchema(k Kind) settingsSchema {
 	}
 	return s
 }
-
-// InputError is an error of the caller's input, with a text for the person who gave it. Any other
-// error is not the caller's fault.
-type InputError struct{ error }
-
-// Unwrap returns the cause.
-func (u *InputError) Unwrap() error { return u.error }
 
 // Errors about the input for a bot.
 const (
@@ -121,13 +115,6 @@ const (
 	msgMovedOn        = i18n.Message("%s is for another address than the bot has now")
 	msgBotNumber      = i18n.Message("a bot's name cannot be a number: it would be taken for a bot's number")
 )
-
-func inputError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &InputError{err}
-}
 
 // NewBot describes a bot to add.
 type NewBot struct {
@@ -162,9 +149,9 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	b, err = r.db.Bots.Add(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return b, "", inputError(msgBotThere.Errorf(n.Name))
+		return b, "", problem.New(problem.Conflict, msgBotThere, n.Name)
 	case errors.Is(err, store.ErrNotFound):
-		return b, "", inputError(msgNoOwner.Errorf())
+		return b, "", problem.New(problem.Invalid, msgNoOwner)
 	}
 	return b, token, err
 }
@@ -213,7 +200,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (b Chang
 		b.SetBy = c.By
 	}
 	if err := r.db.Bots.Save(ctx, b.Bot); errors.Is(err, store.ErrExists) {
-		return b, inputError(msgBotClash.Errorf())
+		return b, problem.New(problem.Conflict, msgBotClash)
 	} else if err != nil {
 		return b, err
 	}
@@ -228,7 +215,7 @@ func (r *Registry) RotateToken(ctx context.Context, number int64) (token string,
 		return "", err
 	}
 	if k, err := r.Kind(b.Kind); err != nil || !k.Inbound {
-		return "", inputError(msgNoBotToken.Errorf(b.Kind))
+		return "", problem.New(problem.Invalid, msgNoBotToken, b.Kind)
 	}
 	token = newBotToken()
 	b.TokenHash = seal.Hash(token)
@@ -266,7 +253,7 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	case 1:
 		return found[0], nil
 	}
-	return store.Bot{}, inputError(msgBotsNamed.Errorf(len(found), ref))
+	return store.Bot{}, problem.New(problem.Conflict, msgBotsNamed, len(found), ref)
 }
 
 // Settings decodes a bot's settings, with secrets in clear text, into a struct such as those of a
@@ -358,12 +345,12 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string,
 			err = msgMovedOn.Errorf(name)
 		}
 		if err != nil {
-			return nil, nil, inputError(err)
+			return nil, nil, problem.Wrap(problem.Invalid, err)
 		}
 	}
 	dropped = s.dropStaleSecrets(before, raw, func(name string) bool { return set[name] != "" })
 	if err := s.check(raw); err != nil {
-		return nil, nil, inputError(err)
+		return nil, nil, problem.Wrap(problem.Invalid, err)
 	}
 	settings, err = s.seal(r.box, raw)
 	return settings, dropped, err
@@ -372,14 +359,14 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string,
 func checkNameAndDescription(name, description string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 60 || !utf8.ValidString(name):
-		return inputError(msgBotName.Errorf())
+		return problem.New(problem.Invalid, msgBotName)
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
-		return inputError(msgBotNameControl.Errorf())
+		return problem.New(problem.Invalid, msgBotNameControl)
 	case len(description) > 2000:
-		return inputError(msgBotDescription.Errorf())
+		return problem.New(problem.Invalid, msgBotDescription)
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return inputError(msgBotNumber.Errorf())
+		return problem.New(problem.Invalid, msgBotNumber)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func TestAdd(t *testing.T) {
 		s.APIKey != "sk-secret" || *s.Temperature != 0.5 || !c.Shared || s.System != "Be\nkind." {
 		t.Errorf("%+v %+v %v", s, c, err)
 	}
-	if p := ada.Post("/bots", "kind", "echo", "name", "qwen"); p.Status != http.StatusUnprocessableEntity ||
+	if p := ada.Post("/bots", "kind", "echo", "name", "qwen"); p.Status != http.StatusConflict ||
 		!p.Contains("named &#34;qwen&#34; already") {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -136,7 +137,7 @@ func submitQuestion(v *page.Visit) {
 	if err == nil {
 		turn, err = v.Instance.Control.Turn(v.Context(), v.Caller(), q)
 	}
-	if e := control.AsError(err); err != nil && (e == nil || e.Reason == control.Missing || v.IsPartial()) {
+	if e := control.AsError(err); err != nil && (e == nil || e.Code == problem.NotFound || v.IsPartial()) {
 		v.Fail(err)
 		return
 	}
@@ -161,10 +162,10 @@ func question(v *page.Visit) (q control.Question, err error) {
 	v.Body = http.MaxBytesReader(v.W, v.Body, maxBody)
 	err = v.ParseMultipartForm(maxBody)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return q, control.Fail(control.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
+		return q, problem.New(problem.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
 	}
 	if err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return q, control.Fail(control.Invalid, msgNotUnderstood)
+		return q, problem.New(problem.Invalid, msgNotUnderstood)
 	}
 	q = control.Question{
 		Bot: v.PathValue("bot"), Conversation: v.FormValue("c"), Lang: string(v.Lang),
@@ -172,9 +173,9 @@ func question(v *page.Visit) (q control.Question, err error) {
 	}
 	switch {
 	case q.Conversation == "" || len(q.Conversation) > maxName:
-		return q, control.Fail(control.Invalid, msgNotUnderstood)
+		return q, problem.New(problem.Invalid, msgNotUnderstood)
 	case utf8.RuneCountInString(q.Text) > maxText:
-		return q, control.Fail(control.Invalid, msgTextTooLong, maxText)
+		return q, problem.New(problem.Invalid, msgTextTooLong, maxText)
 	}
 	q.Image, err = picture(v)
 	return q, err
@@ -190,7 +191,7 @@ func picture(v *page.Visit) ([]byte, error) {
 			continue
 		}
 		if h.Size > control.MaxPicture {
-			return nil, control.Fail(control.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
+			return nil, problem.New(problem.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
 		}
 		f, err := h.Open()
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 // pages holds the dependencies of the pages.
@@ -165,7 +166,7 @@ func (p *pages) approve(v *page.Visit) {
 		a.WrongCode = v.Text(msgTaken)
 	case errors.Is(err, account.ErrCodeUnknown), errors.Is(err, account.ErrTooManyTries):
 		a.WrongCode = text
-	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:
+	case errors.Is(err, account.ErrDeviceName), e != nil && e.Code == problem.Invalid:
 		a.WrongName = text
 	default:
 		a.WrongOther = text

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 // settings holds the submitted settings form of a device and its errors.
@@ -62,7 +63,7 @@ func (p *pages) change(v *page.Visit) {
 	switch e := control.AsError(err); {
 	case text == "": // the browser has disconnected
 		return
-	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:
+	case errors.Is(err, account.ErrDeviceName), e != nil && e.Code == problem.Invalid:
 		s.WrongName = text
 	default:
 		s.WrongOther = text

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 	"patchbay/internal/tool"
 )
 
@@ -78,18 +79,18 @@ type sound struct {
 // readSound reads the form.
 func readSound(v *page.Visit) (s sound, err error) {
 	if err := v.ParseMultipartForm(maxSoundForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return s, control.Fail(control.TooLarge, msgSoundLarge, maxSound>>20)
+		return s, problem.New(problem.TooLarge, msgSoundLarge, maxSound>>20)
 	}
 	s.URL, s.Text, s.Later = strings.TrimSpace(v.FormValue("arg.url")), strings.TrimSpace(v.FormValue("arg.text")),
 		v.FormValue("arg.later") == "true"
 	if len(s.URL) > maxAddress || len(s.Text) > maxCaption {
-		return s, control.Fail(control.Invalid, msgFormLarge)
+		return s, problem.New(problem.Invalid, msgFormLarge)
 	}
 	f, head, err := v.FormFile("file")
 	switch {
 	case errors.Is(err, http.ErrMissingFile), errors.Is(err, http.ErrNotMultipart), err == nil && head.Size == 0:
 		if s.URL == "" {
-			return s, control.Fail(control.Invalid, msgNoSound)
+			return s, problem.New(problem.Invalid, msgNoSound)
 		}
 		return s, nil
 	case err != nil:
@@ -102,9 +103,9 @@ func readSound(v *page.Visit) (s sound, err error) {
 	case err != nil:
 		return s, err
 	case len(s.Sound) > maxSound:
-		return s, control.Fail(control.TooLarge, msgSoundLarge, maxSound>>20)
+		return s, problem.New(problem.TooLarge, msgSoundLarge, maxSound>>20)
 	case !wav && !bytes.HasPrefix(s.Sound, []byte("OggS")):
-		return s, control.Fail(control.Invalid, msgWrongSound)
+		return s, problem.New(problem.Invalid, msgWrongSound)
 	}
 	s.URL = "" // a file takes precedence
 	return s, nil
@@ -141,7 +142,7 @@ func (p *pages) listen(v *page.Visit) {
 	case err != nil && begun:
 		panic(http.ErrAbortHandler) // the browser must not take this for the end of the stream
 	case recent:
-		v.Fail(control.Fail(control.Away, msgNotHeard, e.Told))
+		v.Fail(problem.New(problem.Unavailable, msgNotHeard, e.Told))
 	case err != nil:
 		v.Fail(err)
 	}

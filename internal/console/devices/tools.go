@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/tool"
 )
 
@@ -115,7 +116,7 @@ func (p *pages) call(v *page.Visit) {
 		return
 	}
 	if err := v.ParseForm(); err != nil {
-		v.Fail(control.Fail(control.TooLarge, msgFormLarge))
+		v.Fail(problem.New(problem.TooLarge, msgFormLarge))
 		return
 	}
 	o := outcome{Form: schemaform.Read(nil), Online: d.Online}

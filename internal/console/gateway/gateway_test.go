@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -194,7 +195,7 @@ func TestShims(t *testing.T) {
 	if text, _ := json.Marshal(r.sets[1]); string(text) != `{"devices":"","mode":"one","notices":"","title":"Boards","url":"ws://there:18789"}` {
 		t.Errorf("it is changed by %s", text)
 	}
-	r.bad = control.Said(control.Invalid, errors.New("use wss://"))
+	r.bad = control.InputProblem(problem.Invalid, errors.New("use wss://"))
 	has(t, ada.Post("/gateway/shims/1/change", "url", "ws://far.example"), "use wss://", `value="ws://far.example"`)
 	r.bad = nil
 	for _, p := range []consoletest.Page{

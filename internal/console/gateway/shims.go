@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 // shimForm holds the submitted form of a gateway, without the token.
@@ -33,11 +34,11 @@ func shim(v *page.Visit, ctx context.Context) (d control.UpstreamDetail, err err
 	if err == nil {
 		d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 		if err == nil && d.Kind != control.KindShim {
-			err = control.Fail(control.Missing, msgNoShim)
+			err = problem.New(problem.NotFound, msgNoShim)
 		}
 		return d, err
 	}
-	return d, control.Fail(control.Missing, msgNoShim)
+	return d, problem.New(problem.NotFound, msgNoShim)
 }
 
 func shimPage(v *page.Visit) {

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -79,7 +80,7 @@ func (f *ruleForm) rules() (r hub.Rules, err error) {
 		KeepArgs: f.KeepArgs}
 	if f.Rate != "" {
 		if r.PerMinute, err = strconv.Atoi(f.Rate); err != nil {
-			return r, control.Fail(control.Invalid, msgRateWrong)
+			return r, problem.New(problem.Invalid, msgRateWrong)
 		}
 	}
 	return r, nil

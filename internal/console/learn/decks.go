@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -87,7 +88,7 @@ func (p *pages) deckForm(v *page.Visit) (*deckForm, error) {
 				Rules: ruleFormOf(d.Settings, l.Settings(d.ID), l.Settings(""), true)}, nil
 		}
 	}
-	return nil, control.Fail(control.Missing, msgNoDeck)
+	return nil, problem.New(problem.NotFound, msgNoDeck)
 }
 
 // deck shows the page of a deck.

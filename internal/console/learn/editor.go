@@ -8,6 +8,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -315,4 +316,4 @@ func kindText(v *page.Visit, e *store.LogEntry) string {
 	return gradeName(v, e.Grade)
 }
 
-var errNoRoom = control.Fail(control.TooMany, msgImportBusy)
+var errNoRoom = problem.New(problem.RateLimited, msgImportBusy)

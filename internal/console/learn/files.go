@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/transfer"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -137,7 +138,7 @@ func (p *pages) receive(v *page.Visit, u *upload) error {
 	v.Body = http.MaxBytesReader(v.W, v.Body, p.Largest+64<<10)
 	parts, err := v.MultipartReader()
 	if err != nil {
-		return control.Fail(control.Invalid, msgNoFile)
+		return problem.New(problem.Invalid, msgNoFile)
 	}
 	for {
 		part, err := parts.NextPart()
@@ -148,17 +149,17 @@ func (p *pages) receive(v *page.Visit, u *upload) error {
 			err = p.part(u, part)
 		}
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return control.Fail(control.TooLarge, msgFileTooLarge, p.Largest>>20)
+			return problem.New(problem.TooLarge, msgFileTooLarge, p.Largest>>20)
 		}
 		if control.AsError(err) != nil {
 			return err
 		}
 		if err != nil {
-			return &control.Error{Reason: control.Invalid, Say: msgBrokeOff, Cause: err}
+			return problem.New(problem.Invalid, msgBrokeOff).Because(err)
 		}
 	}
 	if u.file == nil || u.size == 0 {
-		return control.Fail(control.Invalid, msgNoFile)
+		return problem.New(problem.Invalid, msgNoFile)
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (p *pages) part(u *upload, part *multipart.Part) error {
 		u.file, u.name = file, part.FileName()
 		u.size, err = io.Copy(file, io.LimitReader(part, p.Largest+1))
 		if err == nil && u.size > p.Largest {
-			err = control.Fail(control.TooLarge, msgFileTooLarge, p.Largest>>20)
+			err = problem.New(problem.TooLarge, msgFileTooLarge, p.Largest>>20)
 		}
 		return err
 	}
@@ -235,11 +236,11 @@ func fileError(err error) error {
 	var unreadable *transfer.UnreadableError
 	switch {
 	case errors.As(err, &tooMany):
-		return control.Fail(control.TooLarge, msgTooManyItems, tooMany.Max)
+		return problem.New(problem.TooLarge, msgTooManyItems, tooMany.Max)
 	case errors.Is(err, transfer.ErrFormat):
-		return control.Fail(control.Invalid, msgNoFormat)
+		return problem.New(problem.Invalid, msgNoFormat)
 	case errors.As(err, &unreadable):
-		return control.Fail(control.Invalid, msgUnreadable, unreadable.Why)
+		return problem.New(problem.Invalid, msgUnreadable, unreadable.Why)
 	}
 	return err
 }
@@ -249,7 +250,7 @@ func (p *pages) exportFile(v *page.Visit) {
 	format := v.FormValue("format")
 	kind, known := written[format]
 	if !known {
-		v.Fail(control.Fail(control.Invalid, msgNoFormat))
+		v.Fail(problem.New(problem.Invalid, msgNoFormat))
 		return
 	}
 	http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's timeout applies

@@ -20,6 +20,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -110,7 +111,7 @@ func deckOf(l *learning.Learner, param string) (*string, error) {
 	}
 	id, ok := l.DeckID(param)
 	if !ok {
-		return nil, control.Fail(control.Missing, msgNoDeck)
+		return nil, problem.New(problem.NotFound, msgNoDeck)
 	}
 	return &id, nil
 }

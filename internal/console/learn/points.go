@@ -1,7 +1,6 @@
 package learn
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -73,7 +73,7 @@ func (p *pages) points(v *page.Visit) {
 		return
 	}
 	points, next, err := p.Points.Find(v.Context(), learner, w)
-	if _, bad := errors.AsType[*learning.Invalid](err); bad && w.After != "" {
+	if problem.Is(err, problem.Invalid) && w.After != "" {
 		w.After = "" // an invalid cursor starts at the beginning
 		points, next, err = p.Points.Find(v.Context(), learner, w)
 	}

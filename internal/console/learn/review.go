@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -182,7 +183,7 @@ func (p *pages) grade(v *page.Visit) {
 	s.Notice = ""
 	grade, err := learning.ParseGrade(v.FormValue("grade"))
 	if err != nil || grade == store.Ungraded {
-		v.Fail(control.Fail(control.Invalid, msgNoGrade))
+		v.Fail(problem.New(problem.Invalid, msgNoGrade))
 		return
 	}
 	in := learning.Submission{
@@ -275,9 +276,8 @@ func (p *pages) undo(v *page.Visit) {
 			}
 		}
 	}
-	var bad *learning.Invalid
 	switch {
-	case errors.As(err, &bad):
+	case problem.Is(err, problem.Invalid):
 		s.Notice = "stuck"
 	case errors.Is(err, learning.ErrNotFound):
 		s.Notice = "gone"

@@ -23,6 +23,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -133,7 +134,7 @@ func (h *Instance) authorize(v *Visit, a Access) bool {
 		return false
 	}
 	if (a == Admins || a == AdminsConfirmed) && !v.IsAdmin() {
-		v.Fail(control.Fail(control.Refused, msgAdminsOnly))
+		v.Fail(problem.New(problem.Denied, msgAdminsOnly))
 		return false
 	}
 	return a != Confirmed && a != AdminsConfirmed || v.RequireConfirmation(v.currentPath())

@@ -11,7 +11,7 @@ import (
 	"github.com/a-h/templ"
 
 	"patchbay/internal/account"
-	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 const (
@@ -89,7 +89,7 @@ func (v *Visit) Live(f func(ctx context.Context, send Send) error) {
 	person := v.Session.Person.ID
 	if !v.Instance.live.acquire(person) {
 		v.W.Header().Set("Retry-After", "10")
-		v.Fail(control.Fail(control.TooMany, msgTooManyPages))
+		v.Fail(problem.New(problem.RateLimited, msgTooManyPages))
 		return
 	}
 	defer v.Instance.live.release(person)

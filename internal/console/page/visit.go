@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -178,16 +179,7 @@ func (v *Visit) Redirect(path string) {
 	http.Redirect(v.W, v.Request, path, http.StatusSeeOther)
 }
 
-// reasonStatus maps the reasons of errors to HTTP statuses.
-var reasonStatus = map[control.Reason]int{
-	control.Invalid: http.StatusUnprocessableEntity, control.Refused: http.StatusForbidden,
-	control.Missing:  http.StatusNotFound,
-	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests,
-	control.TooLarge: http.StatusRequestEntityTooLarge,
-	control.Away:     http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
-}
-
-// Fail responds with an error: the message of a [control.Error], or a message about an internal
+// Fail responds with an error: the message of a [problem.Error], or a message about an internal
 // error. It is a page of its own or, for requests of the script, a note. Forms that can show the
 // message beside the input use [Visit.Wrong].
 func (v *Visit) Fail(err error) {
@@ -206,7 +198,10 @@ func (v *Visit) Fail(err error) {
 // is empty if the browser has disconnected.
 func (v *Visit) Wrong(err error) (text string, status int) {
 	if e := control.AsError(err); e != nil {
-		return e.In(v.Lang), reasonStatus[e.Reason]
+		if e.Code == problem.Invalid {
+			return e.In(v.Lang), http.StatusUnprocessableEntity
+		}
+		return e.In(v.Lang), e.Code.Status()
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return v.Text(msgMissingTold), http.StatusNotFound
@@ -219,7 +214,7 @@ func (v *Visit) Wrong(err error) (text string, status int) {
 }
 
 // NotFound responds that the page or object does not exist.
-func (v *Visit) NotFound() { v.Fail(control.Fail(control.Missing, msgMissingTold)) }
+func (v *Visit) NotFound() { v.Fail(problem.New(problem.NotFound, msgMissingTold)) }
 
 func statusTitle(status int) i18n.Message {
 	switch status {

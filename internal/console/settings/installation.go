@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 // backupForm is the data of the page about backups.
@@ -30,7 +31,7 @@ func (p pages) showBackup(v *page.Visit, status int, wrong string) {
 	var err error
 	if f.Restoring, err = p.Restoring(v.Context(), v.Operator(), control.Empty{}); err != nil {
 		e := control.AsError(err)
-		if e == nil || e.Reason != control.Conflict {
+		if e == nil || e.Code != problem.Conflict {
 			v.Fail(err)
 			return
 		}
@@ -106,21 +107,21 @@ func (p pages) restore(v *page.Visit) {
 func upload(r *http.Request) (file *multipart.Part, passphrase string, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return nil, "", control.Fail(control.Invalid, msgNoFile)
+		return nil, "", problem.New(problem.Invalid, msgNoFile)
 	}
 	for {
 		part, err := parts.NextPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, "", control.Fail(control.Invalid, msgNoFile)
+			return nil, "", problem.New(problem.Invalid, msgNoFile)
 		case err != nil:
-			return nil, "", control.Fail(control.Invalid, msgHalfFile)
+			return nil, "", problem.New(problem.Invalid, msgHalfFile)
 		case part.FormName() == "file" && part.FileName() != "":
 			return part, passphrase, nil
 		case part.FormName() == "passphrase":
 			text, err := io.ReadAll(io.LimitReader(part, backup.MaxPassphrase+1))
 			if err != nil {
-				return nil, "", control.Fail(control.Invalid, msgHalfFile)
+				return nil, "", problem.New(problem.Invalid, msgHalfFile)
 			}
 			passphrase = string(text)
 		}

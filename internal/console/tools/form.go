@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 // Kinds of connections for tools, each with a form of its own.
@@ -106,7 +107,7 @@ func (s *settings) list(name, text string) {
 func (s *settings) number(name, text string, value func(int) any) {
 	n, err := strconv.Atoi(text)
 	if text != "" && (err != nil || n < 1) {
-		s.wrong = control.Fail(control.Invalid, msgNumber, text)
+		s.wrong = problem.New(problem.Invalid, msgNumber, text)
 		return
 	}
 	s.put(name, value(n), text != "")
@@ -126,7 +127,7 @@ func (s *settings) pairs(name, text, between string, forget bool) {
 	for _, line := range list {
 		key, value, ok := strings.Cut(line, between)
 		if key = strings.TrimSpace(key); !ok || key == "" {
-			s.wrong = control.Fail(control.Invalid, msgPairs, between)
+			s.wrong = problem.New(problem.Invalid, msgPairs, between)
 			return
 		}
 		values[key] = strings.TrimSpace(value)

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/problem"
 )
 
 // refreshInterval is how often an open page reads the state of connections.
@@ -52,11 +53,11 @@ func upstreamURL(id int64) string { return "/tools/upstreams/" + strconv.FormatI
 func findUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail, err error) {
 	id, err := strconv.ParseInt(v.PathValue("upstream"), 10, 64)
 	if err != nil {
-		return d, control.Fail(control.Missing, msgNoServer)
+		return d, problem.New(problem.NotFound, msgNoServer)
 	}
 	d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 	if err == nil && d.Kind == control.KindShim {
-		err = control.Fail(control.Missing, msgNoServer)
+		err = problem.New(problem.NotFound, msgNoServer)
 	}
 	return d, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -157,7 +158,7 @@ func langOf(c *tool.Call) i18n.Lang {
 
 // errorResult turns an error into the result that the caller gets.
 func errorResult(ctx context.Context, c *tool.Call, a *arguments, err error) (*tool.Result, error) {
-	if e, ok := errors.AsType[*Invalid](err); ok {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return nil, tool.Fail(tool.BadArgs, e.In(langOf(c)), nil)
 	}
 	if e, ok := errors.AsType[*AlreadyReviewedError](err); ok {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -229,11 +230,11 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 	}{Due: due.String(), Done: []string{}, Wrong: map[string]string{}}
 	for i, id := range a.IDs {
 		_, err := s.Reschedule(ctx, l.Person, id, due, c.Caller.Channel)
-		switch bad, ok := errors.AsType[*Invalid](err); {
+		switch {
 		case err == nil:
 			out.Done = append(out.Done, id)
-		case ok:
-			return nil, bad
+		case problem.Is(err, problem.Invalid):
+			return nil, err
 		case errors.Is(err, ErrNotFound):
 			out.Wrong[truncateBytes(id, 100)] = "Knowledge point not found"
 		case errors.Is(err, ErrNoPlan):

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 )
@@ -71,7 +72,7 @@ func TestAsk(t *testing.T) {
 		}
 		for _, q := range []string{" ", strings.Repeat("x", MaxText+1)} {
 			_, err := s.Ask(context.Background(), "ada", q, i18n.English)
-			if _, ok := errors.AsType[*Invalid](err); !ok {
+			if !problem.Is(err, problem.Invalid) {
 				t.Errorf("%.10q gives %v", q, err)
 			}
 		}

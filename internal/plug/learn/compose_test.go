@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
 )
@@ -70,7 +71,7 @@ func TestComposeWithoutModel(t *testing.T) {
 	}
 	for _, text := range []string{" ", strings.Repeat("x", MaxText+1)} {
 		_, err := s.Compose(ctx, "ada", text, nil, i18n.Chinese)
-		if _, ok := errors.AsType[*Invalid](err); !ok {
+		if !problem.Is(err, problem.Invalid) {
 			t.Errorf("%.10q gives %v", text, err)
 		}
 	}

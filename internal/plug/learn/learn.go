@@ -25,6 +25,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -47,21 +48,7 @@ var (
 	ErrNoPlan   = errors.New("no incomplete review schedule found")
 )
 
-// Invalid is an error about the caller's input, with a text that helps to correct it.
-type Invalid struct {
-	Text string // in English, for programs and models
-	Say  i18n.Message
-	Args []any // arguments of Say
-}
-
-func (e *Invalid) Error() string { return e.Text }
-
-// In returns the error in a language.
-func (e *Invalid) In(l i18n.Lang) string { return e.Say.In(l, e.Args...) }
-
-func invalid(s i18n.Message, args ...any) error {
-	return &Invalid{s.In(i18n.English, args...), s, args}
-}
+func invalid(m i18n.Message, args ...any) error { return problem.New(problem.Invalid, m, args...) }
 
 const msgPlain = i18n.Message("%s")
 

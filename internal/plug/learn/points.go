@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -60,7 +61,7 @@ func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]
 	for i, d := range drafts {
 		n, err := s.draft(ctx, l, d)
 		if err != nil {
-			if _, ok := errors.AsType[*Invalid](err); !ok {
+			if !problem.Is(err, problem.Invalid) {
 				return nil, err
 			}
 			out[i].Err = err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -21,7 +22,7 @@ func TestRenameTag(t *testing.T) {
 	if _, err := r.Create(ctx, "ada", drafts); err != nil {
 		t.Fatal(err)
 	}
-	for to, want := range map[string]error{"": &Invalid{}, "# ": &Invalid{}, "stays": &TagExistsError{}} {
+	for to, want := range map[string]error{"": &problem.Error{}, "# ": &problem.Error{}, "stays": &TagExistsError{}} {
 		_, n, err := r.RenameTag(ctx, "ada", "old", to, false, nil)
 		if n != 0 || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", want) {
 			t.Errorf("to %q: %d, %v", to, n, err)
@@ -56,7 +57,7 @@ func TestRenameTag(t *testing.T) {
 func TestInvalidInBoth(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	_, err := r.Reschedule(ctx, "ada", "x", -1, "")
-	bad, ok := errors.AsType[*Invalid](err)
+	bad, ok := errors.AsType[*problem.Error](err)
 	if !ok || bad.In(i18n.Chinese) == bad.In(i18n.English) || bad.In(i18n.English) != bad.Error() {
 		t.Errorf("%v", err)
 	}

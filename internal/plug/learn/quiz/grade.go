@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
 
@@ -155,7 +156,7 @@ func (t *turnHandler) regrade(ctx context.Context, g store.Grade) error {
 		if err == nil {
 			err = t.submitReview(ctx, &changed)
 		}
-		_, refused := errors.AsType[*learn.Invalid](err)
+		refused := problem.Is(err, problem.Invalid)
 		switch {
 		case refused || isGone(err):
 			t.reply.say(msgTooLate.In(t.lang))
@@ -185,7 +186,7 @@ func (t *turnHandler) undoLast(ctx context.Context) error {
 		return t.repeatIfReviewing(ctx)
 	}
 	out, err := t.Service.Undo(ctx, t.person, s.Last.id(), quizChannel)
-	_, refused := errors.AsType[*learn.Invalid](err)
+	refused := problem.Is(err, problem.Invalid)
 	switch {
 	case refused || isGone(err):
 		s.Last = nil

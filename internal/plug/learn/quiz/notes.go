@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/problem"
 	"patchbay/internal/talk"
 )
 
@@ -189,7 +190,7 @@ func (t *turnHandler) editDraft(ctx context.Context, e learn.Edit) error {
 		return nil
 	}
 	entry, err := t.Service.Update(ctx, t.person, t.state.Drafts[0], e)
-	_, refused := errors.AsType[*learn.Invalid](err)
+	refused := problem.Is(err, problem.Invalid)
 	switch {
 	case errors.Is(err, learn.ErrNotFound):
 		t.reply.say(msgGone.In(t.lang))
