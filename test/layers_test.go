@@ -81,7 +81,7 @@ var allowedImports = map[string][]string{
 
 // plugImports are what a plug may import that is not in allowedImports: the hub and the vocabulary,
 // and no other plug.
-var plugImports = []string{"check", "hub", "i18n", "store", "talk", "tool"}
+var plugImports = []string{"check", "hub", "i18n", "problem", "store", "talk", "tool"}
 
 const inside = "patchbay/internal/"
 
