@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/voice/ogg"
@@ -105,7 +106,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 			errs[i] = busy(talking, s, client, b, address, time.Duration(i)*wire.UplinkFrame*17/time.Duration(o.busy))
 		})
 	}
-	pause(ctx, warmup)
+	_ = netx.Wait(ctx, warmup)
 	cpu, own := s.cpu(), cpuOf(os.Getpid())
 	was := f.total()
 	profiled := make(chan error, 1)
@@ -116,7 +117,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 			profiled <- s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.long.Seconds()))), o.profile)
 		}
 	}()
-	pause(ctx, o.long)
+	_ = netx.Wait(ctx, o.long)
 	cpu, own = s.cpu()-cpu, cpuOf(os.Getpid())-own
 	t := f.total()
 	rss := s.rss()
@@ -132,13 +133,13 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err := <-profiled; err != nil {
 		return err
 	}
-	pause(ctx, time.Second) // playbacks and conversations are counted when they end
+	_ = netx.Wait(ctx, time.Second) // playbacks and conversations are counted when they end
 	late, err := statuses(ctx, s, client, f)
 	if err != nil {
 		return err
 	}
 	f.close()
-	pause(ctx, time.Second)
+	_ = netx.Wait(ctx, time.Second)
 	n, err := s.numbers(ctx)
 	if err != nil {
 		return err
@@ -171,11 +172,11 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 // busy sends speech from a board and plays sound on it until ctx ends. It begins after a random
 // time, so that the boards do not send in step.
 func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sound string, after time.Duration) error {
-	if pause(ctx, after); ctx.Err() != nil {
+	if netx.Wait(ctx, after) != nil {
 		return nil
 	}
 	err := b.Press(ctx)
-	pause(ctx, time.Second) // the server learns of the conversation after the board
+	_ = netx.Wait(ctx, time.Second) // the server learns of the conversation after the board
 	var speaks sync.WaitGroup
 	defer speaks.Wait()
 	speaks.Go(func() {

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
 )
@@ -153,14 +154,14 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	if f.failed > 0 {
 		return fmt.Errorf("%d boards could not be turned on again; the first: %w", f.failed, f.why)
 	}
-	pause(ctx, 2*time.Second) // the server requests their tools
+	_ = netx.Wait(ctx, 2*time.Second) // the server requests their tools
 	t = f.total()
 	fmt.Fprintf(w, "known ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
 		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(s.cpu()-cpu)/n,
 		millis(cpuOf(os.Getpid())-own)/n)
 	w.Flush() //nolint:errcheck // standard output
 	cpu, own = s.cpu(), cpuOf(os.Getpid())
-	pause(ctx, o.span)
+	_ = netx.Wait(ctx, o.span)
 	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe boards %.2f %%\n", share(s.cpu()-cpu, o.span),
 		share(cpuOf(os.Getpid())-own, o.span))
 	w.Flush() //nolint:errcheck // standard output
@@ -194,12 +195,12 @@ func (f *fleet) awaitTools(ctx context.Context) error {
 	defer cancel()
 	for _, b := range f.boards {
 		for r := b.Report(); r.Lists == 0 || r.Initializes == 0; r = b.Report() {
-			if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			if netx.Wait(ctx, 10*time.Millisecond) != nil {
 				return fmt.Errorf("a board was not asked for its tools within %v (%s)", toolsTimeout, b.MAC())
 			}
 		}
 	}
-	pause(ctx, time.Second) // for the last responses
+	_ = netx.Wait(ctx, time.Second) // for the last responses
 	return ctx.Err()
 }
 
@@ -241,13 +242,6 @@ func (f *fleet) calls(ctx context.Context, s *server, o options) ([]time.Duratio
 		all = append(all, some...)
 	}
 	return all, errors.Join(errs...)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/test/built"
 )
@@ -59,7 +60,7 @@ func (b *balancer) watch(ctx context.Context) {
 				b.mu.Lock()
 				b.ready[i] = ok
 				b.mu.Unlock()
-				pause(ctx, checkInterval)
+				_ = netx.Wait(ctx, checkInterval)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/netx"
 	openclaw "patchbay/internal/plug/openclaw/sim"
 	nodewire "patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/plug/xiaozhi"
@@ -215,7 +216,7 @@ func (f *simClients) boot(ctx context.Context, b *sim.Board) {
 			return
 		}
 		f.failed.Store("a board: " + err.Error())
-		pause(ctx, bootAgain)
+		_ = netx.Wait(ctx, bootAgain)
 	}
 }
 

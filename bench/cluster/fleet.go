@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/test/built"
 )
 
@@ -135,7 +136,7 @@ const backLimit = 10 * time.Minute
 
 // awaitAll waits until all devices are connected.
 func (t *cluster) awaitAll(ctx context.Context) error {
-	for began := time.Now(); ; pause(ctx, reportInterval/2) {
+	for began := time.Now(); ; _ = netx.Wait(ctx, reportInterval/2) {
 		r, gone := t.fleet.report()
 		switch {
 		case r.Boards == t.boards && r.Nodes == t.nodes:

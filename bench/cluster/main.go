@@ -124,13 +124,6 @@ func measure(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // share is the percentage of one processor that was used.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/netx"
 	"patchbay/test/built"
 )
 
@@ -99,7 +100,7 @@ func (t *cluster) measureIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pause(ctx, t.span)
+	_ = netx.Wait(ctx, t.span)
 	now, err := t.usage(ctx)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 	if err := addBoard(ctx, base, t.boards, ada.ID); err != nil {
 		return err
 	}
-	pause(ctx, t.span)
+	_ = netx.Wait(ctx, t.span)
 	was, err := t.usage(ctx)
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 		if err := addBoard(ctx, base, t.boards+1+i, ada.ID); err != nil {
 			return err
 		}
-		pause(ctx, approveEvery)
+		_ = netx.Wait(ctx, approveEvery)
 	}
 	now, err := t.usage(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func (t *cluster) measureCalls(ctx context.Context) error {
 	}
 	kinds := []func(i int) error{at(0), at(1), bare}
 	for i := range pinned * instances { // creates connections, and loads the tools
-		for end := time.Now().Add(callPatience); ; pause(ctx, 100*time.Millisecond) {
+		for end := time.Now().Add(callPatience); ; _ = netx.Wait(ctx, 100*time.Millisecond) {
 			err := at(i / pinned)(i)
 			if err == nil {
 				break

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/test/built"
 )
 
@@ -90,7 +91,7 @@ type memory struct {
 const settle = 15 * time.Second
 
 func (t *cluster) memory(ctx context.Context) (m memory, err error) {
-	pause(ctx, settle)
+	_ = netx.Wait(ctx, settle)
 	for _, n := range t.inst {
 		m.rss += n.RSS()
 		numbers, err := metrics(ctx, n.Address)

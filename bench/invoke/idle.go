@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -134,7 +135,7 @@ func (f *simNodes) count(ctx context.Context, want int) error {
 		return err
 	}
 	defer operator.close()
-	for began := time.Now(); ; pause(ctx, 10*time.Millisecond) {
+	for began := time.Now(); ; _ = netx.Wait(ctx, 10*time.Millisecond) {
 		var status struct {
 			Nodes int `json:"nodes"`
 		}
@@ -257,12 +258,12 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	f.printConnects(w, "known nodes", at.cpu()-cpu, cpuOf(os.Getpid())-own)
-	pause(ctx, 2*time.Second) // all nodes are notified
+	_ = netx.Wait(ctx, 2*time.Second) // all nodes are notified
 	if o.profile != "" {
 		go at.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".idle") //nolint:errcheck // profiles are optional
 	}
 	cpu, own = at.cpu(), cpuOf(os.Getpid())
-	pause(ctx, o.span)
+	_ = netx.Wait(ctx, o.span)
 	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe nodes %.2f %%\n", share(at.cpu()-cpu, o.span),
 		share(cpuOf(os.Getpid())-own, o.span))
 	w.Flush() //nolint:errcheck // standard output
@@ -313,13 +314,6 @@ func (p *process) memory(ctx context.Context) (m memory, err error) {
 		err = json.Unmarshal(text, &m)
 	}
 	return m, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // share is the percentage of one processor that was used.

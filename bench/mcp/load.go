@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // settle is the duration of the load before the measurement.
@@ -43,7 +45,7 @@ func runLoad(ctx context.Context, c contender, clients int, span time.Duration,
 	for i, w := range workers {
 		wg.Go(func() { delays[i], errs[i] = w.work(&measuring, &stop) })
 	}
-	sleep(ctx, settle)
+	_ = netx.Wait(ctx, settle)
 	profiled := make(chan error, 1)
 	go func() {
 		if profile == nil {
@@ -54,7 +56,7 @@ func runLoad(ctx context.Context, c contender, clients int, span time.Duration,
 	}()
 	before, start := c.at.cpu(), time.Now()
 	measuring.Store(true)
-	sleep(ctx, span)
+	_ = netx.Wait(ctx, span)
 	measuring.Store(false)
 	took, used := time.Since(start), c.at.cpu()-before
 	r := &result{rss: c.at.rss()}
@@ -73,13 +75,6 @@ func runLoad(ctx context.Context, c contender, clients int, span time.Duration,
 	r.rate = float64(len(r.delays)) / took.Seconds()
 	r.cpu = float64(used.Microseconds()) / float64(len(r.delays))
 	return r, <-profiled
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // work calls until stop is set, and returns the durations of calls that ended during the

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 const (
@@ -32,15 +34,15 @@ func (t *target) measure(ctx context.Context, senders int, o options) ([]line, e
 	var here, came atomic.Int64
 	for i := range senders {
 		all.Go(func() {
-			wait(sending, time.Duration(i)*ramp/time.Duration(senders))
+			_ = netx.Wait(sending, time.Duration(i)*ramp/time.Duration(senders))
 			for sending.Err() == nil {
 				came.Add(1)
 				t.send(sending, i, &here)
-				wait(sending, rand.N(trickle))
+				_ = netx.Wait(sending, rand.N(trickle))
 			}
 		})
 	}
-	for limit := time.Now().Add(6 * ramp); here.Load() < int64(senders)*9/10; wait(ctx, trickle/10) {
+	for limit := time.Now().Add(6 * ramp); here.Load() < int64(senders)*9/10; _ = netx.Wait(ctx, trickle/10) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -70,7 +72,7 @@ func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i))}}
 	conn, err := d.DialContext(ctx, "tcp", t.address)
 	if err != nil {
-		wait(ctx, trickle)
+		_ = netx.Wait(ctx, trickle)
 		return
 	}
 	defer conn.Close()
@@ -108,7 +110,7 @@ func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 func (t *target) request(ctx context.Context, d endpoint, o options) (took []time.Duration, err error) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	for end := time.Now().Add(o.span); time.Now().Before(end); wait(ctx, o.gap/2+rand.N(o.gap)) {
+	for end := time.Now().Add(o.span); time.Now().Before(end); _ = netx.Wait(ctx, o.gap/2+rand.N(o.gap)) {
 		if ctx.Err() != nil {
 			return took, ctx.Err()
 		}
@@ -135,14 +137,4 @@ func (t *target) request(ctx context.Context, d endpoint, o options) (took []tim
 		}
 	}
 	return took, nil
-}
-
-// wait waits for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/eyeclaw/sim"
 )
 
@@ -121,21 +122,9 @@ func (p *demoPlugin) answerInPieces(ctx context.Context, st *demoRun, piece func
 			p.mu.Unlock()
 		}
 		piece(words)
-		if err := pause(ctx, 3*demoPiecePause); err != nil {
+		if err := netx.Wait(ctx, 3*demoPiecePause); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// pause waits for d.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/tool"
 )
 
@@ -105,10 +106,9 @@ func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, at *conn) (end 
 			time.Until(until) < wakeEvery {
 			return end, err
 		}
-		select {
-		case <-time.After(wakeEvery): // the call may return at once if the server does not know the device yet
-		case <-ctx.Done():
-			return end, ctx.Err()
+		// The call may return at once if the server does not know the device yet.
+		if err := netx.Wait(ctx, wakeEvery); err != nil {
+			return end, err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -112,7 +113,7 @@ func (d *desktopNode) runUntilDone(ctx context.Context) error {
 			return d.endError(ctx)
 		case refused.Detail() == wire.DetailPairing:
 			// This gateway needs another connection; it keeps the request meanwhile.
-			if !pauseUntil(ctx, time.Now().Add(nodeRetryLast)) {
+			if netx.Wait(ctx, nodeRetryLast) != nil {
 				return d.endError(ctx)
 			}
 		case me.Tokens[url] != "": // its own token is no longer valid

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -64,7 +65,7 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 	began, all := time.Now(), time.Duration(0)
 	m.startAll(ctx, began)
 	next := began.Add(manyEvery)
-	for pauseUntil(ctx, time.Now().Add(100*time.Millisecond)) {
+	for netx.Wait(ctx, 100*time.Millisecond) == nil {
 		f := m.figures()
 		if all == 0 && f.Connected == f.Nodes {
 			all = time.Since(began)
@@ -104,7 +105,8 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 // startAll starts the nodes at the requested rate.
 func (m *nodeGroup) startAll(ctx context.Context, began time.Time) {
 	for i, name := range m.names {
-		if !pauseUntil(ctx, began.Add(time.Duration(float64(i)/m.cmd.perSecond*float64(time.Second)))) {
+		due := began.Add(time.Duration(float64(i) / m.cmd.perSecond * float64(time.Second)))
+		if netx.Wait(ctx, time.Until(due)) != nil {
 			return
 		}
 		o := m.cmd.options(m.target, name, m.ids.of(name))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
@@ -125,12 +126,7 @@ func (b *desktopBoard) waitForCalls(ctx context.Context) {
 		return
 	}
 	b.printLine(msgBoardStays, b.cmd.Stay)
-	timer := time.NewTimer(b.cmd.Stay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = netx.Wait(ctx, b.cmd.Stay)
 }
 
 // violationError returns an error if the server has violated the protocol.

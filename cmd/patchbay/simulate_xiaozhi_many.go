@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
@@ -80,7 +81,7 @@ func (m *boardGroup) startAll(ctx context.Context) {
 	began := time.Now()
 	for i, b := range m.boards {
 		due := began.Add(time.Duration(float64(i) / m.cmd.perSecond * float64(time.Second)))
-		if !pauseUntil(ctx, due) {
+		if netx.Wait(ctx, time.Until(due)) != nil {
 			return
 		}
 		m.wg.Go(func() { m.runBoard(ctx, b, i < m.cmd.Talk) })
@@ -90,22 +91,11 @@ func (m *boardGroup) startAll(ctx context.Context) {
 // wait waits until all boards have started or failed, and then for the requested duration.
 func (m *boardGroup) wait(ctx context.Context) {
 	for int(m.on.Load()+m.failed.Load()) < len(m.boards) {
-		if !pauseUntil(ctx, time.Now().Add(50*time.Millisecond)) {
+		if netx.Wait(ctx, 50*time.Millisecond) != nil {
 			return
 		}
 	}
-	pauseUntil(ctx, time.Now().Add(m.cmd.For))
-}
-
-func pauseUntil(ctx context.Context, due time.Time) bool {
-	t := time.NewTimer(time.Until(due))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	_ = netx.Wait(ctx, m.cmd.For)
 }
 
 // runBoard runs one board.
@@ -140,7 +130,7 @@ func (m *boardGroup) runBoard(ctx context.Context, b *sim.Board, talked bool) {
 			}
 			m.mu.Unlock()
 		}
-		pauseUntil(ctx, time.Now().Add(manyPause))
+		_ = netx.Wait(ctx, manyPause)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/bus"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 )
 
@@ -150,12 +151,7 @@ func (h *handover) Lead(ctx context.Context) time.Duration {
 	h.mu.Lock()
 	left := time.Until(h.since.Add(h.times.lead))
 	h.mu.Unlock()
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = netx.Wait(ctx, left)
 	return time.Since(began)
 }
 
@@ -232,7 +228,7 @@ func (h *handover) moveClients(reason string) {
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	began := time.Now()
 	for i := range all {
-		if !h.wait(time.Until(began.Add(h.times.spread * time.Duration(i) / time.Duration(len(all))))) {
+		if netx.Wait(h.ctx, time.Until(began.Add(h.times.spread*time.Duration(i)/time.Duration(len(all))))) != nil {
 			return
 		}
 		if all[i](false) {
@@ -240,7 +236,7 @@ func (h *handover) moveClients(reason string) {
 			all[i] = nil
 		}
 	}
-	for end := began.Add(h.times.spread + h.times.busy); h.wait(busyPoll); {
+	for end := began.Add(h.times.spread + h.times.busy); netx.Wait(h.ctx, busyPoll) == nil; {
 		atOnce, left := time.Now().After(end), false
 		for i, leave := range all {
 			switch {
@@ -260,19 +256,6 @@ func (h *handover) moveClients(reason string) {
 
 // busyPoll is the interval of checking devices whose turn was active.
 const busyPoll = 100 * time.Millisecond
-
-// wait waits for d. It returns false if the server stops: the remaining devices then end with it,
-// in order.
-func (h *handover) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-h.ctx.Done():
-		return false
-	}
-}
 
 const msgElsewhere = i18n.Message("this instance takes no devices at the moment; connect again in some seconds")
 

@@ -9,14 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/problem"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-
-	"github.com/google/uuid"
 )
 
 const (
@@ -115,7 +116,8 @@ func newSecrets(c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger)
 		}
 		own = box.Key()
 	}
-	s := &Secrets{Box: seal.NewBox(own), config: c, db: db, own: own, log: log, settle: settle}
+	s := &Secrets{Box: seal.NewBox(own), config: c, db: db, own: own, log: log,
+		settle: func(ctx context.Context) error { return netx.Wait(ctx, secretsSettle) }}
 	return s, nil
 }
 
@@ -334,15 +336,6 @@ func (s *Secrets) wait(ctx context.Context) error {
 		}
 	}
 	return s.settle(ctx)
-}
-
-func settle(ctx context.Context) error {
-	select {
-	case <-time.After(secretsSettle):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // reseal seals with the current key the values that were sealed with another.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/talk"
 )
 
@@ -282,21 +283,9 @@ func (h *Hub) Observe(ctx context.Context, t ConversationRef, turn string, see f
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := sleep(ctx, observeInterval); err != nil {
+		if err := netx.Wait(ctx, observeInterval); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits, or returns early when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

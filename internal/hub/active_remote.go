@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/talk"
 )
 
@@ -230,7 +231,7 @@ func (cs *activeTurns) observeRemote(ctx context.Context, t ConversationRef, tur
 		case p.Done:
 			return p.end()
 		}
-		if err := sleep(ctx, remoteObserveInterval); err != nil {
+		if err := netx.Wait(ctx, remoteObserveInterval); err != nil {
 			return err
 		}
 	}
@@ -244,7 +245,7 @@ func (cs *activeTurns) waitRemoteEnd(ctx context.Context, instance string, t Con
 		switch {
 		case errors.Is(err, ErrNotActive) || err == nil && p.Done:
 			return true
-		case err != nil, sleep(ctx, remoteStopInterval) != nil:
+		case err != nil, netx.Wait(ctx, remoteStopInterval) != nil:
 			return false
 		}
 	}

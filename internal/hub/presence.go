@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -371,13 +372,7 @@ func (p *presence) waitMoved(ctx context.Context) bool {
 	p.mu.Lock()
 	change := p.change
 	p.mu.Unlock()
-	timer := time.NewTimer(movedPollInterval)
-	defer timer.Stop()
-	select {
-	case <-change:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	netx.WaitUnless(ctx, change, movedPollInterval)
 	return ctx.Err() == nil
 }
 

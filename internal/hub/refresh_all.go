@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/netx"
 )
 
 const (
@@ -59,9 +61,7 @@ func (h *Hub) refreshPeer(ctx context.Context, instance string) bool {
 		case err == nil:
 			return false
 		}
-		select {
-		case <-time.After(refreshPause):
-		case <-ctx.Done():
+		if netx.Wait(ctx, refreshPause) != nil {
 			return false
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // Limits sets the ages at which Purge deletes rows.
@@ -87,10 +89,8 @@ func runPaced(ctx context.Context, step func(limit int) (n int64, took time.Dura
 		if err != nil || n < int64(limit) {
 			return total, err
 		}
-		select {
-		case <-time.After(took):
-		case <-ctx.Done():
-			return total, ctx.Err()
+		if err := netx.Wait(ctx, took); err != nil {
+			return total, err
 		}
 		// Grow by a factor of two at most: one fast step is not representative.
 		wanted := int(float64(limit) * float64(batchTime) / float64(max(took, time.Microsecond)))

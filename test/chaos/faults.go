@@ -8,6 +8,8 @@ import (
 	"path"
 	"syscall"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // faultKind is a kind of fault.
@@ -39,7 +41,7 @@ var kinds = []faultKind{
 			for _, n := range t.inst {
 				n.Await(time.Minute)
 			}
-			pause(ctx, 3*time.Second)
+			_ = netx.Wait(ctx, 3*time.Second)
 			for _, n := range t.inst {
 				if err := n.Start(); err != nil {
 					return err
@@ -56,13 +58,13 @@ var kinds = []faultKind{
 		if err := n.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		pause(ctx, 12*time.Second)
+		_ = netx.Wait(ctx, 12*time.Second)
 		return n.Signal(syscall.SIGCONT)
 	}},
 	{"database crash", "PostgreSQL crashes, and starts 8 s later",
 		func(ctx context.Context, t *cluster, f fault) error {
 			t.postgres.Stop()
-			pause(ctx, 8*time.Second)
+			_ = netx.Wait(ctx, 8*time.Second)
 			return t.postgres.Start()
 		}},
 	{"database restart", "PostgreSQL crashes, and starts at once",
@@ -78,7 +80,7 @@ var kinds = []faultKind{
 			if err := t.fillDisk(); err != nil {
 				return err
 			}
-			pause(ctx, 8*time.Second)
+			_ = netx.Wait(ctx, 8*time.Second)
 			if err := os.Remove(t.filler()); err != nil {
 				return err
 			}
@@ -90,7 +92,7 @@ var kinds = []faultKind{
 			for _, n := range t.inst {
 				n.database.Mute()
 			}
-			pause(ctx, 10*time.Second)
+			_ = netx.Wait(ctx, 10*time.Second)
 			for _, n := range t.inst {
 				n.database.Pass()
 			}
@@ -99,7 +101,7 @@ var kinds = []faultKind{
 	{"database mute for one", "an instance hears nothing of the database for 15 s",
 		func(ctx context.Context, t *cluster, f fault) error {
 			t.inst[f.which].database.Mute()
-			pause(ctx, 15*time.Second)
+			_ = netx.Wait(ctx, 15*time.Second)
 			t.inst[f.which].database.Pass()
 			return nil
 		}},
@@ -113,7 +115,7 @@ var kinds = []faultKind{
 	{"database cut for one", "an instance is refused by the database for 10 s",
 		func(ctx context.Context, t *cluster, f fault) error {
 			t.inst[f.which].database.Cut()
-			pause(ctx, 10*time.Second)
+			_ = netx.Wait(ctx, 10*time.Second)
 			t.inst[f.which].database.Pass()
 			return nil
 		}},
@@ -122,7 +124,7 @@ var kinds = []faultKind{
 			for _, n := range t.inst {
 				n.database.Slow(50 * time.Millisecond)
 			}
-			pause(ctx, 15*time.Second)
+			_ = netx.Wait(ctx, 15*time.Second)
 			for _, n := range t.inst {
 				n.database.Pass()
 			}
@@ -148,14 +150,14 @@ var kinds = []faultKind{
 	{"bus server down", "one of the NATS servers is down for 10 s",
 		func(ctx context.Context, t *cluster, f fault) error {
 			t.bus[f.which].stop()
-			pause(ctx, 10*time.Second)
+			_ = netx.Wait(ctx, 10*time.Second)
 			return t.bus[f.which].start()
 		}},
 	{"bus down", "all NATS servers are down for 10 s", func(ctx context.Context, t *cluster, f fault) error {
 		for _, b := range t.bus {
 			b.stop()
 		}
-		pause(ctx, 10*time.Second)
+		_ = netx.Wait(ctx, 10*time.Second)
 		for _, b := range t.bus {
 			if err := b.start(); err != nil {
 				return err
@@ -184,7 +186,7 @@ func restart(ctx context.Context, n *instance, how syscall.Signal, after time.Du
 		return err
 	}
 	n.Await(2 * time.Minute)
-	pause(ctx, after)
+	_ = netx.Wait(ctx, after)
 	if err := n.Start(); err != nil {
 		return err
 	}
@@ -196,18 +198,11 @@ func onBus(ctx context.Context, n *instance, span time.Duration, do func(n *inst
 	for i := range n.bus {
 		do(n, i)
 	}
-	pause(ctx, span)
+	_ = netx.Wait(ctx, span)
 	for i := range n.bus {
 		n.bus[i].Pass()
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // planFaults chooses the faults: each selected kind once before any is repeated, in an order given

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // kind is a kind of operation.
@@ -67,10 +69,7 @@ func (l *load) start(ctx context.Context) {
 		l.wg.Go(func() {
 			for k := kind(i); ctx.Err() == nil; k++ {
 				l.do(context.WithoutCancel(ctx), k%kindCount, "", i)
-				select {
-				case <-time.After(l.pause):
-				case <-ctx.Done():
-				}
+				_ = netx.Wait(ctx, l.pause)
 			}
 		})
 	}
@@ -194,7 +193,7 @@ func (l *load) runFault(ctx context.Context, f fault) (out faultResult, err erro
 	if err == nil && after > recovery {
 		out.normal += " (late)"
 	}
-	defer pause(ctx, rest)
+	defer netx.Wait(ctx, rest)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.ops {

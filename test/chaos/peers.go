@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"patchbay/internal/netx"
 	eyeclaw "patchbay/internal/plug/eyeclaw/sim"
 	openclaw "patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -103,9 +104,7 @@ func (p *peers) approved(ctx context.Context, t *cluster) error {
 		if p.nodeTool != "" && p.boardTool != "" {
 			return nil
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
+		if netx.Wait(ctx, 200*time.Millisecond) != nil {
 			return fmt.Errorf("a tool is not there, but %q: %w", names, errors.Join(err, ctx.Err()))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 )
 
@@ -38,7 +39,7 @@ func (l *load) verify(ctx context.Context) (*verdict, error) {
 		if len(v.missing) == 0 || time.Now().After(end) {
 			return v, nil
 		}
-		pause(ctx, time.Second)
+		_ = netx.Wait(ctx, time.Second)
 	}
 }
 

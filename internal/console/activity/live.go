@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/netx"
 )
 
 const (
@@ -109,14 +110,7 @@ func waitForChange(ctx context.Context, change <-chan struct{}, tick <-chan time
 		}
 		break
 	}
-	rest := time.NewTimer(refreshPause)
-	defer rest.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-rest.C:
-		return nil
-	}
+	return netx.Wait(ctx, refreshPause)
 }
 
 func turnsLive(v *page.Visit) {

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/netx"
 )
 
 // recentTurns is the number of turns on the page of a bot.
@@ -132,10 +133,7 @@ func try(v *page.Visit) {
 			if t.Ended {
 				continue
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(trialPollInterval):
-			}
+			_ = netx.Wait(ctx, trialPollInterval)
 		}
 		if err != nil && ctx.Err() == nil {
 			text, _ := v.Wrong(err)

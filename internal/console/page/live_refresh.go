@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+
+	"patchbay/internal/netx"
 )
 
 // minRefreshPause is the shortest time between two refreshes: changes come in bursts.
@@ -62,11 +64,7 @@ func (v *Visit) LiveRefresh(every time.Duration, look func(context.Context, Send
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			pause := time.NewTimer(minRefreshPause)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				pause.Stop()
+			if netx.Wait(ctx, minRefreshPause) != nil {
 				return nil
 			}
 			select {

@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/problem"
 )
 
@@ -44,12 +45,8 @@ func (p pages) showBackup(v *page.Visit, status int, wrong string) {
 // file: an upload cannot wait for the password.
 func (p pages) backupLive(v *page.Visit) {
 	v.Live(func(ctx context.Context, send page.Send) error {
-		over := time.NewTimer(time.Until(v.Session.Confirmed.Add(account.ConfirmLife)))
-		defer over.Stop()
-		select {
-		case <-ctx.Done():
+		if netx.Wait(ctx, time.Until(v.Session.Confirmed.Add(account.ConfirmLife))) != nil {
 			return nil
-		case <-over.C:
 		}
 		err := send(uploadLate(v))
 		<-ctx.Done() // keep the stream open: the page would reconnect

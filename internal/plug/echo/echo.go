@@ -13,6 +13,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -100,14 +101,12 @@ func (b *Bot) emitSlowly(ctx context.Context, text string, emit talk.Emit) error
 			return fmt.Errorf("echo: %w", err)
 		}
 		text = text[n:]
-		if b.Pace > 0 && text != "" {
-			select {
-			case <-time.After(b.Pace):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		} else if ctx.Err() != nil {
-			return context.Cause(ctx)
+		pace := b.Pace
+		if text == "" {
+			pace = 0
+		}
+		if err := netx.Wait(ctx, pace); err != nil {
+			return err
 		}
 	}
 	return nil

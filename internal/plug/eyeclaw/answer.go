@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/talk"
 )
 
@@ -258,13 +259,7 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJS
 		if left <= 0 {
 			return nil, nil, talk.Fail(talk.Offline, "", errOffline)
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		netx.WaitUnless(ctx, changed, left)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}

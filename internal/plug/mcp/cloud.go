@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/tool"
 )
 
@@ -172,7 +172,7 @@ const (
 
 // run keeps a connection, on one instance at a time, until ctx ends.
 func (c *cloud) run(ctx context.Context) {
-	pause := c.minBackoff
+	pause := netx.Backoff{First: c.minBackoff, Max: cloudMaxBackoff, Jitter: netx.HalfJitter}
 	lease := "cloud:" + c.ID
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
@@ -185,7 +185,7 @@ func (c *cloud) run(ctx context.Context) {
 		mine, err := c.clouds.Lease(ctx, lease, leaseDuration)
 		if err != nil || !mine {
 			c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{OnOtherInstance: err == nil} })
-			wait(ctx, leaseDuration/3)
+			_ = netx.Wait(ctx, leaseDuration/3)
 			continue
 		}
 		began := time.Now()
@@ -194,10 +194,9 @@ func (c *cloud) run(ctx context.Context) {
 			return
 		}
 		if time.Since(began) > cloudStableAfter {
-			pause = c.minBackoff
+			pause.Reset()
 		}
-		rest := pause/2 + rand.N(pause/2+1)
-		pause = min(2*pause, cloudMaxBackoff)
+		rest := pause.Next()
 		c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Problem: say.With(), NextTry: time.Now().Add(rest)} })
 		c.waitForRetry(ctx, lease, rest)
 	}
@@ -211,19 +210,10 @@ func (c *cloud) waitForRetry(ctx context.Context, lease string, d time.Duration)
 		if left <= 0 {
 			return
 		}
-		wait(ctx, min(left, leaseDuration/3))
+		_ = netx.Wait(ctx, min(left, leaseDuration/3))
 		if mine, err := c.clouds.Lease(ctx, lease, leaseDuration); err == nil && !mine {
 			return
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -325,8 +315,7 @@ var errLeaseLost = errors.New("another instance has taken over")
 // instance holds the lease.
 func (c *cloud) keepLease(ctx context.Context, lease string, lost context.CancelCauseFunc) {
 	for {
-		wait(ctx, leaseDuration/3)
-		if ctx.Err() != nil {
+		if netx.Wait(ctx, leaseDuration/3) != nil {
 			return
 		}
 		if mine, err := c.clouds.Lease(ctx, lease, leaseDuration); err == nil && !mine {

@@ -8,6 +8,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/netx"
 )
 
 const (
@@ -178,9 +179,7 @@ func (s *Server) watchChanges(changes <-chan struct{}) {
 		case <-check.C:
 			s.refreshListeners()
 		case <-changes:
-			select { // collect changes that come shortly after
-			case <-time.After(coalesceDelay):
-			case <-s.ctx.Done():
+			if netx.Wait(s.ctx, coalesceDelay) != nil { // collects changes that come shortly after
 				return
 			}
 			select {

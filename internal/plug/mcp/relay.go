@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/netx"
 )
 
 // Relay carries messages between instances, for clients whose request reaches another instance
@@ -35,9 +36,10 @@ type relayMessage struct {
 const (
 	// relayTimeout limits how long another instance may take to accept a message.
 	relayTimeout = 5 * time.Second
-	// relayRetryDelay is the first delay before asking again which instance holds a session;
-	// three attempts, the delay doubles each time.
+	// relayRetryDelay is the first delay before asking again which instance holds a session,
+	// relayRetries times; the delay doubles each time.
 	relayRetryDelay = 50 * time.Millisecond
+	relayRetries    = 3
 	// maxRelayBytes limits a relayed message, below the maximum message size of the bus.
 	maxRelayBytes = 512 << 10
 )
@@ -89,8 +91,8 @@ func (s *Server) forward(ctx context.Context, id string, c caller, body []byte) 
 	defer cancel()
 	answer, err := s.Relay.Request(ctx, "mcp."+id, data)
 	// Other instances may not know yet that the session exists.
-	for pause := relayRetryDelay; err != nil && pause <= 4*relayRetryDelay && ctx.Err() == nil; pause *= 2 {
-		wait(ctx, pause)
+	pause := netx.Backoff{First: relayRetryDelay}
+	for try := 0; try < relayRetries && err != nil && netx.Wait(ctx, pause.Next()) == nil; try++ {
 		answer, err = s.Relay.Request(ctx, "mcp."+id, data)
 	}
 	switch {

@@ -15,13 +15,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/talk"
 )
 
@@ -69,7 +69,7 @@ type Bot struct {
 	omitted omittedFunctions
 	// sleep, jitter and noteInterval are replaced by tests.
 	sleep        func(context.Context, time.Duration) error
-	jitter       func() float64
+	jitter       netx.Jitter
 	noteInterval noteInterval
 }
 
@@ -84,7 +84,7 @@ func New(s Settings, o Options) (*Bot, error) {
 		return nil, err
 	}
 	b := &Bot{settings: s, endpoint: at, log: o.Logger, toolbox: o.Toolbox, trusted: o.Trusted, onEnd: o.OnEnd,
-		sleep: sleep, jitter: rand.Float64, noteInterval: defaultNoteInterval}
+		sleep: netx.Wait, jitter: netx.HalfJitter, noteInterval: defaultNoteInterval}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -209,16 +209,4 @@ func (s *Settings) secrets() []string {
 		}
 	}
 	return out
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

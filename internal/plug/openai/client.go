@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/netx"
 )
 
 const (
@@ -129,12 +130,13 @@ func (b *Bot) openReply(ctx context.Context, cancel context.CancelCauseFunc, bod
 	until := time.Now().Add(limit)
 	timer := time.AfterFunc(limit, func() { cancel(errFirstByte) })
 	defer timer.Stop()
+	backoff := netx.Backoff{First: firstRetryDelay, Max: maxRetryDelay, Jitter: b.jitter}
 	for try := 0; ; try++ {
 		r, err := b.attempt(ctx, cancel, body)
 		if err == nil || ctx.Err() != nil {
 			return r, err
 		}
-		pause, again := b.retryDelay(err, try)
+		pause, again := b.retryDelay(err, try, backoff.Next())
 		if !again || time.Now().Add(pause).After(until) {
 			return nil, err
 		}
@@ -238,13 +240,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return -1
 }
 
-// retryDelay returns the delay before the next attempt, and reports whether to retry at all.
-func (b *Bot) retryDelay(err error, try int) (time.Duration, bool) {
+// retryDelay returns the delay before the next attempt: backoff, or what the server asks for. It
+// reports whether to retry at all.
+func (b *Bot) retryDelay(err error, try int, backoff time.Duration) (time.Duration, bool) {
 	if try >= b.settings.retries() {
 		return 0, false
 	}
-	backoff := min(firstRetryDelay<<min(try, 5), maxRetryDelay)
-	backoff = time.Duration(float64(backoff) * (0.5 + 0.5*b.jitter()))
 	if e, ok := errors.AsType[*serverError](err); ok {
 		if !e.isTransient() {
 			return 0, false

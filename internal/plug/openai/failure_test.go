@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -110,25 +111,21 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 func TestAHostThatDoesNotExistIsNotTriedAgain(t *testing.T) {
 	err := &unreachableError{&net.OpError{Op: "dial", Err: &net.DNSError{Name: "x.invalid", IsNotFound: true}}}
 	b := newRig(t, "http://x.invalid", nil)
-	if _, again := b.retryDelay(err, 0); again {
+	if _, again := b.retryDelay(err, 0, time.Second); again {
 		t.Error("it is tried again")
 	}
 }
 
-func TestPausesAreJittered(t *testing.T) {
-	b := newRig(t, "http://x.invalid", func(s *Settings) { s.Retries = 10 })
-	for jitter, want := range map[float64][]time.Duration{
-		0: {250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
-			5 * time.Second, 5 * time.Second},
-		1: {500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second,
-			10 * time.Second},
-	} {
-		b.jitter = func() float64 { return jitter }
-		for try, d := range want {
-			if got, again := b.retryDelay(&serverError{status: 503, retryAfter: -1}, try); !again || got != d {
-				t.Errorf("jitter %v, try %d: %v %v, want %v", jitter, try, got, again, d)
-			}
-		}
+func TestRetriesBackOff(t *testing.T) {
+	s := startServer(t, slices.Repeat([]Reply{{Status: 503}}, 8)...)
+	b := newRig(t, s.URL, func(s *Settings) { s.Retries, s.FirstByteTimeout = 7, Duration(time.Minute) })
+	if _, err := b.ask(t, question("hi")); err == nil {
+		t.Error("it was answered")
+	}
+	want := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
+		10 * time.Second, 10 * time.Second}
+	if !slices.Equal(b.pauses, want) {
+		t.Errorf("pauses of %v, want %v", b.pauses, want)
 	}
 }
 
@@ -303,7 +300,7 @@ func TestAnEndedContextAsksNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b.sleep = func(ctx context.Context, _ time.Duration) error {
 		cancel()
-		return sleep(ctx, time.Hour)
+		return netx.Wait(ctx, time.Hour)
 	}
 	if err := b.Answer(ctx, question("hi"), (&recordedEvents{}).emit); !errors.Is(err, context.Canceled) ||
 		len(s.Requests()) != 1 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -59,7 +60,7 @@ func newRig(t testing.TB, url string, change func(*Settings)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	b.jitter = func() float64 { return 1 }
+	b.jitter = netx.Jitter{}
 	b.sleep = func(ctx context.Context, d time.Duration) error {
 		r.pauses = append(r.pauses, d)
 		return ctx.Err()

@@ -14,6 +14,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/rokid/hud"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -109,16 +110,13 @@ func (p *pusher) send(ctx context.Context, bot store.Bot, n Notice) error {
 	if err != nil {
 		return err
 	}
-	wait := p.retryDelay
+	wait := netx.Backoff{First: p.retryDelay}
 	for try := 1; ; try++ {
 		final, err := p.post(ctx, s.PushKey, body)
 		if err == nil || final || try == maxPushAttempts {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-			wait *= 2
-		case <-ctx.Done():
+		if netx.Wait(ctx, wait.Next()) != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/voice/opus"
@@ -298,13 +299,8 @@ func (c *Conversation) end(why error, notify bool) {
 	if notify {
 		c.ending.Store(true)
 		c.player.Abort()
-		timer := time.NewTimer(abortTimeout)
-		select {
-		case <-c.speakToken: // no Speak runs any more
-		case <-c.ctx.Done(): // a concurrent end was faster
-		case <-timer.C:
-		}
-		timer.Stop()
+		// Until no Speak runs any more, or a concurrent end was faster.
+		netx.WaitUnless(c.ctx, c.speakToken, abortTimeout)
 	}
 	c.endOnce.Do(func() {
 		c.cancel(why)
@@ -316,14 +312,7 @@ func (c *Conversation) end(why error, notify bool) {
 // watchSilence ends the conversation after too much silence, and keeps the connection of a board
 // that waits for its button alive.
 func (c *Conversation) watchSilence() {
-	timer := time.NewTimer(min(c.silenceTimeout, keepAlive))
-	defer timer.Stop()
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for wait := min(c.silenceTimeout, keepAlive); netx.Wait(c.ctx, wait) == nil; {
 		now := time.Now()
 		c.mu.Lock()
 		limit := c.silenceTimeout
@@ -346,6 +335,6 @@ func (c *Conversation) watchSilence() {
 			_ = c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceEnd}) // the reader sees errors
 			quiet = keepAlive
 		}
-		timer.Reset(max(min(left, quiet), time.Millisecond))
+		wait = max(min(left, quiet), time.Millisecond)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/tool"
 	"patchbay/internal/voice"
@@ -304,13 +305,7 @@ func (b *Board) startRecording(who tool.Caller) (*tool.Result, error) {
 
 // keepRecording ends and forgets a recording when it is stopped, or after recordingTTL.
 func (b *Board) keepRecording(r *recording) {
-	timer := time.NewTimer(recordingTTL)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.stopped:
-	case <-b.ctx.Done():
-	}
+	netx.WaitUnless(b.ctx, r.stopped, recordingTTL)
 	r.cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
 )
@@ -101,11 +102,7 @@ func (c *Conversation) countUnsolicited(at time.Time) {
 
 // resolveDetect waits for the sound of a wake word, and then decides what the text was.
 func (c *Conversation) resolveDetect(text string, at time.Time) {
-	timer := time.NewTimer(wakeAudioDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.ctx.Done():
+	if netx.Wait(c.ctx, wakeAudioDelay) != nil {
 		return
 	}
 	kind := EventText

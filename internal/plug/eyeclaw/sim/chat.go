@@ -11,6 +11,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/coder/websocket"
+
+	"patchbay/internal/netx"
 )
 
 // inbound has the fields of a server's frame that the plugin reads.
@@ -137,7 +139,7 @@ func (p *Plugin) awaitAcks(ctx context.Context) time.Duration {
 		missing := len(p.acked) < p.sent
 		p.mu.Unlock()
 		took := time.Since(begin)
-		if !missing || took >= p.scaled(ackTimeout) || !sleep(ctx, p.scaled(ackPollInterval)) {
+		if !missing || took >= p.scaled(ackTimeout) || netx.Wait(ctx, p.scaled(ackPollInterval)) != nil {
 			return took
 		}
 	}
@@ -164,7 +166,7 @@ func (p *Plugin) finish(session *string) {
 }
 
 func (p *Plugin) pingServer(sctx context.Context) {
-	for sleep(sctx, p.scaled(pingInterval)) {
+	for netx.Wait(sctx, p.scaled(pingInterval)) == nil {
 		p.sendMessage(struct {
 			Action    string `json:"action"`
 			Timestamp string `json:"timestamp"`

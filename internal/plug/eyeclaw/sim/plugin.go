@@ -25,18 +25,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"patchbay/internal/netx"
 )
 
 // The plugin's times at scale 1 (sdk/src/websocket-client.ts).
 const (
-	firstBackoff    = time.Second // doubled before each attempt
+	firstBackoff    = 2 * time.Second // one second, doubled before the first attempt too
 	maxBackoff      = 30 * time.Second
 	maxAttempts     = 10
 	longPause       = 60 * time.Second
@@ -147,7 +148,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	backoff := backoff{scale: p.opt.Scale}
+	backoff := newReconnects()
 	for {
 		if p.session(ctx, address) {
 			backoff.attempts = 0
@@ -155,9 +156,9 @@ func (p *Plugin) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		delay := backoff.next()
+		delay := p.scaled(backoff.next())
 		p.notify(Notice{Kind: Reconnecting, After: delay})
-		if !sleep(ctx, delay) {
+		if netx.Wait(ctx, delay) != nil {
 			return ctx.Err()
 		}
 	}
@@ -251,32 +252,23 @@ func (p *Plugin) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * p.opt.Scale)
 }
 
-// backoff computes the plugin's reconnect delays.
-type backoff struct {
-	scale    float64
-	last     time.Duration
+// reconnects computes the plugin's reconnect delays at scale 1.
+type reconnects struct {
+	netx.Backoff
 	attempts int // since a socket last opened
 }
 
-func (b *backoff) next() time.Duration {
-	var pause time.Duration
-	if b.attempts >= maxAttempts {
-		pause, b.last, b.attempts = longPause, 0, 0
-	}
-	b.attempts++
-	b.last = min(max(b.last, firstBackoff)*2, maxBackoff)
-	jitter := 1 + 0.25*(rand.Float64()*2-1)
-	return time.Duration(b.scale * (float64(pause) + float64(b.last)*jitter))
+func newReconnects() reconnects {
+	return reconnects{Backoff: netx.Backoff{First: firstBackoff, Max: maxBackoff,
+		Jitter: netx.Jitter{From: 0.75, To: 1.25}}}
 }
 
-// sleep waits for d and reports whether ctx has not ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+func (r *reconnects) next() time.Duration {
+	var pause time.Duration
+	if r.attempts >= maxAttempts {
+		r.Reset()
+		pause, r.attempts = longPause, 0
 	}
+	r.attempts++
+	return pause + r.Next()
 }

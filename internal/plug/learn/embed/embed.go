@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 const (
@@ -173,14 +175,10 @@ func (c *Client) batch(ctx context.Context, texts []string) ([][]float32, error)
 	if until, ok := ctx.Deadline(); ok && time.Until(until) <= wait {
 		return nil, err
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return c.try(ctx, body, len(texts))
-	case <-ctx.Done():
+	if netx.Wait(ctx, wait) != nil {
 		return nil, err
 	}
+	return c.try(ctx, body, len(texts))
 }
 
 func (c *Client) try(ctx context.Context, body []byte, n int) ([][]float32, error) {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 const (
@@ -63,9 +65,7 @@ func webhook(client *http.Client, retryDelay time.Duration) Sender {
 		if err == nil || final {
 			return err
 		}
-		select {
-		case <-time.After(retryDelay):
-		case <-ctx.Done():
+		if netx.Wait(ctx, retryDelay) != nil {
 			return err
 		}
 		_, err = post(ctx, &c, address, body)

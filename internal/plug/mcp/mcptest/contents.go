@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/tool"
 )
 
@@ -143,7 +144,7 @@ var progressFixtures = []fixture{
 			for i, line := range []string{"Tool execution started", "Tool processing data",
 				"Tool execution completed"} {
 				if i > 0 {
-					if err := sleep(ctx, stepDelay); err != nil {
+					if err := netx.Wait(ctx, stepDelay); err != nil {
 						return nil, err
 					}
 				}
@@ -168,7 +169,7 @@ var progressFixtures = []fixture{
 			if c.Detach != nil {
 				c.Detach()
 			}
-			if err := sleep(ctx, 2*stepDelay); err != nil {
+			if err := netx.Wait(ctx, 2*stepDelay); err != nil {
 				return nil, err
 			}
 			return tool.Text("You came back."), nil
@@ -185,7 +186,7 @@ func log(c *tool.Call, line string) {
 func progress(ctx context.Context, c *tool.Call, pause time.Duration) error {
 	for i, done := range []float64{0, 50, 100} {
 		if i > 0 {
-			if err := sleep(ctx, pause); err != nil {
+			if err := netx.Wait(ctx, pause); err != nil {
 				return err
 			}
 		}

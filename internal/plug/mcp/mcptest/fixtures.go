@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/tool"
 )
 
@@ -190,7 +191,7 @@ var ownFixtures = []fixture{
 			if c.Progress != nil {
 				c.Progress(tool.Progress{Message: "begun"})
 			}
-			if err := sleep(ctx, time.Duration(args.Milliseconds)*time.Millisecond); err != nil {
+			if err := netx.Wait(ctx, time.Duration(args.Milliseconds)*time.Millisecond); err != nil {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				if f.options.Stopped != nil {
@@ -200,16 +201,4 @@ var ownFixtures = []fixture{
 			}
 			return tool.Text("Done."), nil
 		}).withInput(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`),
-}
-
-// sleep waits for d. It returns ctx's error if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/netx"
 )
 
 // initialize creates a session for the program and returns the response.
@@ -151,7 +152,8 @@ func (p *proxy) startListening() {
 // listen forwards unsolicited messages, and reconnects when the connection breaks.
 func (p *proxy) listen(ctx context.Context) {
 	warned := false
-	for pause := minBackoff; ctx.Err() == nil; pause = min(2*pause, maxBackoff) {
+	pause := netx.Backoff{First: minBackoff, Max: maxBackoff}
+	for ctx.Err() == nil {
 		s, began := p.current(), time.Now()
 		err := p.listenOnce(ctx, s)
 		var r *serverRefusal
@@ -172,9 +174,10 @@ func (p *proxy) listen(ctx context.Context) {
 			p.Logger.Warn("what the server says on its own is not heard; it is tried again", "server", p.endpoint,
 				"error", err)
 		case time.Since(began) > maxBackoff:
-			pause, warned = minBackoff, false // it worked for a while
+			pause.Reset() // it worked for a while
+			warned = false
 		}
-		wait(ctx, pause)
+		_ = netx.Wait(ctx, pause.Next())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/netx"
 )
 
 const (
@@ -158,7 +159,8 @@ func setMirrorHeaders(h http.Header, m *jsonrpc.Message, version string) {
 // failures if the message is idempotent.
 func (p *proxy) post(ctx context.Context, s session, m *jsonrpc.Message) (*http.Response, error) {
 	idempotent := m.Method != "tools/call"
-	for began, pause := time.Now(), minBackoff; ; pause = min(2*pause, maxBackoff) {
+	pause := netx.Backoff{First: minBackoff, Max: maxBackoff}
+	for began, first := time.Now(), true; ; first = false {
 		r, err := p.request(ctx, http.MethodPost, s, m)
 		if err != nil {
 			return nil, err
@@ -187,11 +189,11 @@ func (p *proxy) post(ctx context.Context, s session, m *jsonrpc.Message) (*http.
 		if err == nil {
 			resp.Body.Close()
 		}
-		if pause == minBackoff {
+		if first {
 			p.Logger.Warn("the server cannot be reached; it is tried again", "server", p.endpoint,
 				"cause", cause(resp, err))
 		}
-		wait(ctx, pause)
+		_ = netx.Wait(ctx, pause.Next()) // an ended context fails the next attempt
 	}
 }
 
@@ -215,15 +217,6 @@ func withoutURL(err error) error {
 func isDialError(err error) bool {
 	o, ok := errors.AsType[*net.OpError](err)
 	return ok && o.Op == "dial"
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // callServer returns the response to a request, from the server or an error response of this
@@ -320,7 +313,7 @@ func (p *proxy) stream(ctx context.Context, s session, body io.Reader, m *jsonrp
 		if in.lastID == "" || statelessVersion(m) != "" || ctx.Err() != nil || time.Since(broke) > p.retryTimeout {
 			return nil, errConnectionLost
 		}
-		wait(ctx, cmp.Or(in.retry, minBackoff))
+		_ = netx.Wait(ctx, cmp.Or(in.retry, minBackoff)) // an ended context fails the next attempt
 		before := in.lastID
 		answer, err = p.resume(ctx, s, in, m.ID)
 		if in.lastID != before {

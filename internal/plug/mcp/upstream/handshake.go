@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // Protocol revisions.
@@ -153,10 +155,18 @@ func (s *session) finishHandshake(ctx context.Context) error {
 	return nil
 }
 
+// stableAfter is how long a connection must last to reset the back-off.
+const stableAfter = 30 * time.Second
+
+// listenBackoff returns the back-off of reopening a stream of notifications.
+func listenBackoff() netx.Backoff {
+	return netx.Backoff{First: time.Second, Max: time.Minute, Jitter: netx.HalfJitter}
+}
+
 // subscribe keeps a subscription to list changes open, as stateless servers offer it (2026-07-28
 // basic/patterns/subscriptions). It ends with the session, or when the server refuses it.
 func (s *session) subscribe() {
-	for pause := newBackoff(time.Second, time.Minute); ; {
+	for pause := listenBackoff(); ; {
 		began := time.Now()
 		params := s.params(nil)
 		params["notifications"] = map[string]bool{"toolsListChanged": true}
@@ -166,9 +176,9 @@ func (s *session) subscribe() {
 			return
 		}
 		if time.Since(began) > stableAfter {
-			pause.reset()
+			pause.Reset()
 		}
-		if !sleep(s.ctx, s.done, pause.next()) {
+		if !netx.WaitUnless(s.ctx, s.done, pause.Next()) {
 			return
 		}
 		s.markChanged() // changes may have been missed

@@ -90,17 +90,3 @@ func TestTransport(t *testing.T) {
 		}
 	}
 }
-
-// The delays grow to their limit, and are random.
-func TestPause(t *testing.T) {
-	p := newBackoff(time.Second, time.Minute)
-	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		if d := p.next(); d < want*time.Second/2 || d > want*time.Second {
-			t.Errorf("a pause of %v, want about %v s", d, want)
-		}
-	}
-	p.reset()
-	if d := p.next(); d > time.Second {
-		t.Errorf("after the reset %v", d)
-	}
-}

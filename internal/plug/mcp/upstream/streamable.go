@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 const (
@@ -206,7 +208,7 @@ func (w *streamable) readStream(ctx context.Context, hangUp func(), m *outgoing,
 		if at.id != was {
 			idle = 0
 		}
-		if !sleep(ctx, w.s.done, at.delay()) {
+		if !netx.WaitUnless(ctx, w.s.done, at.delay()) {
 			return &connectionLostError{context.Cause(ctx)}
 		}
 		if resp, err = w.get(ctx, at.id); err != nil {
@@ -295,7 +297,7 @@ func (w *streamable) get(ctx context.Context, after string) (*http.Response, err
 func (w *streamable) listen() {
 	w.s.start(func() {
 		var at resumePoint
-		for pause, first := newBackoff(time.Second, time.Minute), true; ; first = false {
+		for pause, first := listenBackoff(), true; ; first = false {
 			began := time.Now()
 			resp, err := w.get(w.s.ctx, at.id)
 			if err == nil {
@@ -309,9 +311,9 @@ func (w *streamable) listen() {
 				return
 			}
 			if time.Since(began) > stableAfter {
-				pause.reset()
+				pause.Reset()
 			}
-			if !sleep(w.s.ctx, w.s.done, max(pause.next(), min(at.retry, maxRetryDelay))) {
+			if !netx.WaitUnless(w.s.ctx, w.s.done, max(pause.Next(), min(at.retry, maxRetryDelay))) {
 				return
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/tool"
 )
 
@@ -136,7 +137,7 @@ func (u *upstream) run() {
 	u.registration = u.m.opt.Register(u.spec, u)
 	defer u.registration.Unregister()
 
-	pause := newBackoff(u.times.minBackoff, u.times.maxBackoff)
+	pause := netx.Backoff{First: u.times.minBackoff, Jitter: netx.HalfJitter}
 	var away <-chan time.Time // fires when the tools are withdrawn
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -155,14 +156,14 @@ func (u *upstream) run() {
 				return
 			}
 			if away = time.After(u.times.toolsGrace); time.Since(began) > stableAfter {
-				pause.reset()
+				pause.Reset()
 			}
 		}
 		problem := explain(err, u.redact)
-		if pause.maxDelay = u.times.maxBackoff; problem.Auth {
-			pause.maxDelay = u.times.maxAuthBackoff
+		if pause.Max = u.times.maxBackoff; problem.Auth {
+			pause.Max = u.times.maxAuthBackoff
 		}
-		if !u.waitForRetry(problem, pause.next(), &away) {
+		if !u.waitForRetry(problem, pause.Next(), &away) {
 			return
 		}
 	}
@@ -303,7 +304,7 @@ func (u *upstream) supervise(s *session) error {
 		case <-health.C:
 			err = u.probe(s, &answers)
 		case <-s.changed:
-			if sleep(u.ctx, s.done, u.times.refreshDelay) {
+			if netx.WaitUnless(u.ctx, s.done, u.times.refreshDelay) {
 				select {
 				case <-s.changed: // of the same change
 				default:

@@ -3,10 +3,10 @@ package client
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -127,7 +127,7 @@ func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 
 // run connects repeatedly.
 func (l *Link) run(ctx context.Context) {
-	pause := wire.MinBackoff
+	pause := netx.Backoff{First: wire.MinBackoff, Max: wire.MaxBackoff}
 	var told Problem // last logged problem
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -136,7 +136,8 @@ func (l *Link) run(ctx context.Context) {
 			break
 		}
 		if time.Since(began) > wire.MaxBackoff {
-			pause, told = wire.MinBackoff, ""
+			pause.Reset()
+			told = ""
 		}
 		level := slog.LevelWarn
 		if t.Problem == told {
@@ -147,7 +148,7 @@ func (l *Link) run(ctx context.Context) {
 			"error", t.Error())
 		var d time.Duration
 		l.update(func() {
-			d = retryDelay(t, l.shortenDelay(pause))
+			d = retryDelay(t, l.shortenDelay(pause.Next()))
 			l.setFailed(t, d)
 			select {
 			case <-l.retryNow: // the caller was answered by this attempt
@@ -155,7 +156,6 @@ func (l *Link) run(ctx context.Context) {
 			}
 		})
 		l.waitForRetry(ctx, d, max(t.RetryAfter, wire.MinBackoff))
-		pause = min(2*pause, wire.MaxBackoff)
 	}
 	l.update(func() {
 		l.closed, l.conn = true, nil
@@ -229,6 +229,9 @@ func (l *Link) update(change func()) {
 	}
 }
 
+// reconnectJitter spreads the clients that lost the same gateway.
+var reconnectJitter = netx.Jitter{From: 1, To: 1.2}
+
 // retryDelay returns the delay before the next attempt.
 func retryDelay(t *ConnectionError, pause time.Duration) time.Duration {
 	switch {
@@ -241,24 +244,13 @@ func retryDelay(t *ConnectionError, pause time.Duration) time.Duration {
 	case t.Lasting():
 		return lastingRetryDelay
 	}
-	// Jitter: clients that lost the same gateway should not all reconnect at once.
-	return pause + rand.N(pause/5)
+	return reconnectJitter.Of(pause)
 }
 
 // waitForRetry waits for d, or, after at least least, until a caller wants a connection.
 func (l *Link) waitForRetry(ctx context.Context, d, least time.Duration) {
 	least = min(d, least)
-	timer := time.NewTimer(least)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return
-	case <-timer.C:
-	}
-	timer.Reset(d - least)
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-l.retryNow:
+	if netx.Wait(ctx, least) == nil {
+		netx.WaitUnless(ctx, l.retryNow, d-least)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -104,12 +105,7 @@ func (c *conn) rejectCredential(ctx context.Context, p *wire.Connect, cause erro
 	if locked := g.Guard != nil && g.Guard.Refuse(c.address) && !c.address.IsLoopback(); locked {
 		return wire.RateLimited(time.Minute)
 	}
-	timer := time.NewTimer(g.refusalDelays.next(c.address, time.Now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = netx.Wait(ctx, g.refusalDelays.next(c.address, time.Now()))
 	if p.Auth.Token == "" && p.Auth.Password == "" && p.Auth.DeviceToken != "" {
 		return wire.DeviceTokenMismatch
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 )
@@ -108,17 +109,11 @@ func (g *Gateway) reloadPeer(id string) {
 // watchPeers polls for changes of peers made by other programs, such as the command line, and
 // for missed broadcasts.
 func (g *Gateway) watchPeers() {
-	tick := time.NewTimer(0) // first poll at once, to list absent nodes
-	defer tick.Stop()
 	known := int64(-1)
 	var rest, keys time.Time
-	for {
-		select {
-		case <-g.ctx.Done():
-			return
-		case <-tick.C:
-			tick.Reset(g.Timings.PeerRefresh)
-		}
+	next := time.Now() // first poll at once, to list absent nodes
+	for netx.Wait(g.ctx, time.Until(next)) == nil {
+		next = time.Now().Add(g.Timings.PeerRefresh)
 		version, err := g.Store.PeersVersion(g.ctx)
 		if began := time.Now(); err == nil && version != known && began.After(rest) {
 			if err = g.Refresh(g.ctx); err == nil {

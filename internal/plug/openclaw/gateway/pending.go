@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -141,11 +142,7 @@ func (n *node) runCommand(ctx context.Context, c *command) (wire.InvokeResult, *
 			limit-time.Since(began) <= notReadyDelays[tries] {
 			return r, wire.NodeFailed(r.Error)
 		}
-		again := time.NewTimer(notReadyDelays[tries])
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
+		if netx.Wait(ctx, notReadyDelays[tries]) != nil {
 			return r, contextError(ctx)
 		}
 	}

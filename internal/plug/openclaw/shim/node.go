@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -84,7 +85,7 @@ func (n *node) run() {
 			if n.ctx.Err() == nil {
 				n.log.Error("openclaw: a node's key cannot be read or kept", "error", err)
 				n.setStatus(Waiting, msgNoKey.With(), "")
-				sleep(n.ctx, n.gateway.m.opt.times.retryDelay)
+				_ = netx.Wait(n.ctx, n.gateway.m.opt.times.retryDelay)
 			}
 			continue
 		}
@@ -282,14 +283,4 @@ func (n *node) forwardNotice(notice hub.Notice) {
 		return
 	}
 	s.queueNotice(notice)
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -191,12 +192,12 @@ func (n *Node) Write(ctx context.Context, frame []byte) error {
 func (n *Node) run() {
 	defer close(n.done)
 	defer n.jobs.Wait()
-	pause := n.o.MinBackoff
+	pause := netx.Backoff{First: n.o.MinBackoff, Max: n.o.MaxBackoff}
 	for n.ctx.Err() == nil {
 		began := time.Now()
 		err := n.serve()
 		var refused *wire.Error
-		wait := pause
+		wait := pause.Next()
 		if !errors.As(err, &refused) {
 			n.update(func() { n.err = err })
 		} else {
@@ -210,16 +211,10 @@ func (n *Node) run() {
 			wait = max(wait, refused.RetryAfter)
 		}
 		n.o.Logger.Debug("the node connects again", "in", wait, "error", err)
-		pause = min(2*pause, n.o.MaxBackoff)
 		if time.Since(began) > n.o.MaxBackoff {
-			pause = n.o.MinBackoff
+			pause.Reset()
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-n.ctx.Done():
-			timer.Stop()
-		}
+		_ = netx.Wait(n.ctx, wait)
 	}
 }
 

@@ -31,7 +31,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"sync"
@@ -41,6 +40,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
@@ -303,7 +303,7 @@ func (c *Client) Run(ctx context.Context) {
 
 // connectLoop acquires the lease and connects, again and again, until c.ctx ends.
 func (c *Client) connectLoop() {
-	rest := c.timings.firstRetry
+	pause := netx.Backoff{First: c.timings.firstRetry, Max: c.timings.maxRetry, Jitter: netx.HalfJitter}
 	for c.ctx.Err() == nil {
 		acquired, err := c.opt.AcquireLease(c.ctx, c.timings.lease)
 		if err != nil && c.ctx.Err() == nil {
@@ -311,7 +311,7 @@ func (c *Client) connectLoop() {
 		}
 		if err != nil || !acquired {
 			c.endAll(ErrOtherInstance)
-			pause(c.ctx, c.timings.lease/3)
+			_ = netx.Wait(c.ctx, c.timings.lease/3)
 			continue
 		}
 		began := time.Now()
@@ -324,10 +324,9 @@ func (c *Client) connectLoop() {
 			continue
 		}
 		if time.Since(began) > c.timings.maxRetry {
-			rest = c.timings.firstRetry
+			pause.Reset()
 		}
-		pause(c.ctx, rest/2+rand.N(rest/2+1))
-		rest = min(2*rest, c.timings.maxRetry)
+		_ = netx.Wait(c.ctx, pause.Next())
 	}
 }
 
@@ -355,7 +354,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 func (c *Client) renewLease(ctx context.Context, lost context.CancelCauseFunc) {
 	good := time.Now()
 	for {
-		if !pause(ctx, c.timings.lease/3) {
+		if netx.Wait(ctx, c.timings.lease/3) != nil {
 			return
 		}
 		acquired, err := c.opt.AcquireLease(ctx, c.timings.lease)
@@ -378,17 +377,5 @@ func (c *Client) releaseLease() {
 	defer cancel()
 	if err := c.opt.ReleaseLease(ctx); err != nil {
 		c.opt.Logger.Warn("other instances have to wait for the MQTT broker", "error", err)
-	}
-}
-
-// pause waits for d; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/time/rate"
+
+	"patchbay/internal/netx"
 )
 
 // Conn is the connection of a board. Its methods are safe for concurrent use.
@@ -289,7 +291,7 @@ func (c *Conn) serve(session Session) error {
 			continue
 		}
 		c.s.metrics.throttled.Inc()
-		if !pause(context.Background(), c.ended, c.limiter.Reserve().Delay()) {
+		if !netx.WaitUnless(context.Background(), c.ended, c.limiter.Reserve().Delay()) {
 			return c.cause
 		}
 	}

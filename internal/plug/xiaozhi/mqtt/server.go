@@ -29,6 +29,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/netx"
 )
 
 // DefaultTopic is the default topic that boards publish to (mqtt-gateway utils/mqtt_config_v2.js,
@@ -261,7 +263,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, conf *tls.Config) er
 				return err
 			}
 			s.opt.Logger.Warn("MQTT connections are not accepted for the moment", "error", err)
-			if !pause(ctx, s.ctx.Done(), 100*time.Millisecond) {
+			if !netx.WaitUnless(ctx, s.ctx.Done(), 100*time.Millisecond) {
 				return nil
 			}
 		default:
@@ -269,19 +271,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, conf *tls.Config) er
 			s.admit(conn, conf)
 		}
 	}
-}
-
-// pause waits for d; it returns false if ctx or done ends first.
-func pause(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-done:
-	}
-	return false
 }
 
 // admit starts a connection, if there is room.
@@ -370,7 +359,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	begin := time.Now()
 	for i, c := range conns {
 		due := begin.Add(s.opt.Spread * time.Duration(i) / time.Duration(len(conns)))
-		if wait := time.Until(due); wait > 0 && !pause(ctx, nil, wait) {
+		if netx.Wait(ctx, time.Until(due)) != nil {
 			break
 		}
 		c.closeAfterFlush(ErrShutdown)

@@ -425,21 +425,6 @@ func (b *Board) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * b.opt.Scale)
 }
 
-// sleep waits for d; it returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // userAgent returns the User-Agent header.
 func (b *Board) userAgent() string {
 	return strings.ReplaceAll(b.opt.Name, " ", "-") + "/" + b.firmware

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -100,17 +101,16 @@ func (b *Board) reportViolation(check, format string, args ...any) {
 
 // callHome sends OTA requests until one succeeds, at most Options.Tries times.
 func (b *Board) callHome(ctx context.Context) (wire.OTAResponse, error) {
-	pause := otaRetryPause
+	pause := netx.Backoff{First: otaRetryPause}
 	for try := 1; ; try++ {
 		a, err := b.callOnce(ctx)
 		var crash *Crash
 		if err == nil || errors.As(err, &crash) || try >= b.opt.Tries {
 			return a, err
 		}
-		if !sleep(ctx, b.scaled(pause)) {
-			return a, context.Cause(ctx)
+		if err := netx.Wait(ctx, b.scaled(pause.Next())); err != nil {
+			return a, err
 		}
-		pause *= 2
 	}
 }
 
@@ -220,7 +220,7 @@ func (b *Board) activate(ctx context.Context, a wire.Activation) (bool, error) {
 				b.reportViolation("C1", "the answer to activate has the status %d", res.status)
 			}
 		}
-		if !sleep(ctx, b.scaled(pause)) {
+		if netx.Wait(ctx, b.scaled(pause)) != nil {
 			return false, context.Cause(ctx)
 		}
 	}

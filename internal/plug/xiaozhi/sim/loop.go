@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"patchbay/internal/netx"
 )
 
 // maxTasks limits the tasks that wait for the loop; more are dropped. A server that sends faster
@@ -24,7 +26,7 @@ func (b *Board) schedule(task func(context.Context)) {
 }
 
 func (b *Board) loop() {
-	for sleep(b.ctx, b.opt.Latency()) {
+	for netx.Wait(b.ctx, b.opt.Latency()) == nil {
 		b.mu.Lock()
 		tasks := b.tasks
 		b.tasks = nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -234,7 +235,7 @@ func (b *Board) runTool(ctx context.Context, id int, t *Tool, args Args) {
 	result = append(result, `}],"isError":false}`...)
 	if late := b.opt.Faults.ToolDelay; late > 0 {
 		b.wg.Go(func() {
-			if sleep(b.ctx, late) {
+			if netx.Wait(b.ctx, late) == nil {
 				b.update(func() { b.reply(id, result) })
 			}
 		})

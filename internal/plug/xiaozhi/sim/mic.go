@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -53,7 +54,7 @@ func (b *Board) record(ctx context.Context) {
 	if !b.opt.Program {
 		due = due.Add(micWarmup)
 	}
-	for i := 0; sleep(ctx, time.Until(due)); i++ {
+	for i := 0; netx.Wait(ctx, time.Until(due)) == nil; i++ {
 		due = due.Add(wire.UplinkFrame)
 		b.mu.Lock()
 		if ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -85,7 +86,7 @@ func (b *Board) upload(ctx context.Context, url string, header [][2]string, part
 					return err
 				}
 				rest = rest[n:]
-				if !sleep(ctx, pause) {
+				if netx.Wait(ctx, pause) != nil {
 					return context.Cause(ctx)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -236,7 +237,7 @@ func (b *Board) enterListening(ctx context.Context) {
 	}
 	b.fromSpeech = false
 	b.mu.Unlock()
-	sleep(ctx, rest)
+	_ = netx.Wait(ctx, rest)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state != Listening || b.ch != ch || ctx.Err() != nil {

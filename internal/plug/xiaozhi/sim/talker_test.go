@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -165,9 +166,9 @@ func (t *talker) answer(ctx context.Context) {
 	}
 	if wrong == "early sentence" {
 		t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceStart, Text: "Good morning."})
-		sleep(ctx, 400*time.Millisecond)
+		_ = netx.Wait(ctx, 400*time.Millisecond)
 	} else if wrong != "audio with start" {
-		sleep(ctx, 40*time.Millisecond)
+		_ = netx.Wait(ctx, 40*time.Millisecond)
 	}
 	frame := wire.DownlinkFrame
 	begin := time.Now()
@@ -191,7 +192,7 @@ func (t *talker) answer(ctx context.Context) {
 		if wrong == "deaf to abort" {
 			wait = t.ctx
 		}
-		if !sleep(wait, time.Until(due)) {
+		if netx.Wait(wait, time.Until(due)) != nil {
 			aborted = true
 			break
 		}
@@ -215,7 +216,7 @@ func (t *talker) answer(ctx context.Context) {
 		end = end.Add(700 * time.Millisecond)
 	case "late stop after abort":
 		if aborted {
-			sleep(t.ctx, 500*time.Millisecond)
+			_ = netx.Wait(t.ctx, 500*time.Millisecond)
 		}
 	case "no stop after abort":
 		if aborted {
@@ -223,7 +224,7 @@ func (t *talker) answer(ctx context.Context) {
 		}
 	}
 	if !aborted {
-		sleep(ctx, time.Until(end))
+		_ = netx.Wait(ctx, time.Until(end))
 	}
 	t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSStop})
 	if wrong == "audio after stop" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
@@ -105,7 +106,7 @@ var (
 		}
 		for ctx.Err() == nil { // until it is no accident
 			old.say(wire.Message{Type: wire.TypeSTT, Text: "still there?"})
-			sleep(ctx, 20*time.Millisecond)
+			_ = netx.Wait(ctx, 20*time.Millisecond)
 		}
 		return nil
 	}
