@@ -71,7 +71,7 @@ func TestBoardStory(t *testing.T) {
 	code := showsCode(t, b)
 	h.says(b.MAC(), "device", "list", "--waiting")
 	h.fails("no device shows this code", "device", "approve", "000000")
-	h.says("Device 1 (Kitchen) belongs to ada now.", "device", "approve", code, "--name", "Kitchen")
+	h.says("Device 1 (Kitchen) now belongs to ada.", "device", "approve", code, "--name", "Kitchen")
 	must(t, <-booted)
 	h.says("asleep", "device", "show", "Kitchen")
 	h.fails("asleep", "device", "call", "Kitchen", "self.audio_speaker.set_volume", "volume=30")
@@ -203,7 +203,7 @@ func (h *boardServer) boardChanges(t *testing.T, b *sim.Board) {
 	h.run(t, "bot", "add", "--name", "parrot", "--kind", "echo")
 	h.says("The bot parrot answers device 1 (Kitchen) now.", "device", "bind", "Kitchen", "parrot")
 	h.says("parrot", "device", "show", "Kitchen")
-	h.says("Device 1 is called Bath now.", "device", "rename", "Kitchen", "Bath")
+	h.says("Device 1 is now called Bath.", "device", "rename", "Kitchen", "Bath")
 	h.until("its tools have the new name", func() bool {
 		return strings.HasPrefix(h.tools("Bath")["status"].Name,
 			"bath_")
@@ -219,7 +219,7 @@ func (h *boardServer) boardChanges(t *testing.T, b *sim.Board) {
 	pleased(t, b)
 	again := make(chan error, 1)
 	go func() { again <- b.Boot(limit) }()
-	h.says("Device 2 (Kitchen) belongs to ada now.", "device", "approve", showsCode(t, b), "--name", "Kitchen")
+	h.says("Device 2 (Kitchen) now belongs to ada.", "device", "approve", showsCode(t, b), "--name", "Kitchen")
 	must(t, <-again)
 	must(t, h.wake(limit, b))
 	h.says("true", "device", "call", "Kitchen", "self.audio_speaker.set_volume", "volume=33")

@@ -69,7 +69,7 @@ func TestKeyCommands(t *testing.T) {
 		t.Fatalf("the key speaks for %+v (%v)", p, err)
 	}
 	shown := d.ok("key", "add", "--name", "laptop", "--scope", "operator")
-	if !strings.Contains(shown, "pb_") || !strings.Contains(shown, "not shown again") {
+	if !strings.Contains(shown, "pb_") || !strings.Contains(shown, "shown only once") {
 		t.Errorf("a new key is shown as\n%s", shown)
 	}
 	d.ok("key", "revoke", made.ID)

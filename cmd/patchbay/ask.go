@@ -67,7 +67,7 @@ func checkAskedHere(ctx context.Context, at *conn, ref string) error {
 	kinds, err := api.BotKinds.Call(ctx, at.Client, struct{}{})
 	for _, k := range kinds.Kinds {
 		if k.Name == bot.Kind && k.Connects {
-			return i18n.Message("%s is asked through a running server, to which it connects; start one with: patchbay serve").Errorf(bot.Name)
+			return i18n.Message("%s connects to a running server and answers only through it; start one with: patchbay serve").Errorf(bot.Name)
 		}
 	}
 	return err

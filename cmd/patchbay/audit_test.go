@@ -22,7 +22,7 @@ func TestAuditVerify(t *testing.T) {
 		t.Fatalf("found is %+v", s)
 	}
 	head := s.Heads[0].String()
-	if out := d.ok("audit", "verify", "--expect", head); !strings.Contains(out, "Rows as they were written: 2") ||
+	if out := d.ok("audit", "verify", "--expect", head); !strings.Contains(out, "Unchanged rows: 2") ||
 		!strings.Contains(out, "Head: "+head) {
 		t.Errorf("it says %q", out)
 	}
@@ -38,7 +38,7 @@ func TestAuditVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := d.do("", "audit", "verify", "--expect", "1.9."+strings.Repeat("a", 64))
-	if o.code != 1 || !strings.Contains(o.stdout, "Rows as they were written: 1") ||
+	if o.code != 1 || !strings.Contains(o.stdout, "Unchanged rows: 1") ||
 		!strings.Contains(o.stdout, "Problems: 2") ||
 		!strings.Contains(o.stdout, "row changed") || !strings.Contains(o.stdout, "acts ") ||
 		!strings.Contains(o.stdout, "expected head not in the chain") {

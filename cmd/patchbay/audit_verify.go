@@ -29,7 +29,7 @@ Examples:
 }
 
 const (
-	msgAuditGood      = i18n.Message("Rows as they were written: %d; links checked: %d")
+	msgAuditGood      = i18n.Message("Unchanged rows: %d; links checked: %d")
 	msgAuditBefore    = i18n.Message("Rows without a link, older than the chain: %d")
 	msgAuditExpired   = i18n.Message("Deleted by audit.keep, older than %[2]s: %[1]d")
 	msgAuditRemoved   = i18n.Message("Deleted with the account of their owner: %d")
@@ -46,12 +46,12 @@ const (
 // auditWords maps the kinds of problems to texts.
 var auditWords = map[string]i18n.Message{
 	control.AuditChanged:     "row changed",
-	control.AuditMissing:     "row missing, nothing says why",
+	control.AuditMissing:     "row missing, reason unknown",
 	control.AuditAdded:       "row not written by Patchbay",
 	control.AuditBroken:      "link changed or moved",
 	control.AuditGap:         "links missing from here",
 	control.AuditHeadMissing: "expected head not in the chain",
-	control.AuditClaim:       "said to be removed, but has an account",
+	control.AuditClaim:       "recorded as removed, but has an account",
 }
 
 // Run verifies the audit trail.

@@ -76,7 +76,7 @@ func (c *backupCreateCmd) write(ctx context.Context, at *conn, passphrase string
 	}
 	defer made.Close()
 	if _, err := io.Copy(f, made); err != nil {
-		return i18n.Message("the backup broke off: %v").Errorf(err)
+		return i18n.Message("the backup was interrupted: %v").Errorf(err)
 	}
 	return f.Sync()
 }

@@ -32,8 +32,8 @@ Examples:
 }
 
 const (
-	msgBackupStaged   = i18n.Message("The backup is good (%s, by Patchbay %s). The next start of patchbay serve%s restores it; what is there now is kept in %s, in before-restore-….")
-	msgBackupUpload   = i18n.Message("The backup is good (%s, by Patchbay %s). The next start of the server restores it.")
+	msgBackupStaged   = i18n.Message("The backup is valid (%s, by Patchbay %s). The next start of patchbay serve%s restores it; the current data is kept in %s, in before-restore-….")
+	msgBackupUpload   = i18n.Message("The backup is valid (%s, by Patchbay %s). The next start of the server restores it.")
 	msgBackupPostgres = i18n.Message("the data is in PostgreSQL: back it up with pg_dump, and keep secret")
 )
 

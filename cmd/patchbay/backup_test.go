@@ -107,7 +107,7 @@ func TestEncryptedBackupRestores(t *testing.T) {
 	other.env = append(other.env, "PATCHBAY_BACKUP_PASSPHRASE=wrong horse battery")
 	other.failing(1, "", []string{"backup", "restore", file}, "The passphrase is wrong")
 	other.env = append(other.env[:len(other.env)-1], "PATCHBAY_BACKUP_PASSPHRASE=correct horse battery")
-	if said := other.ok("backup", "restore", file); !strings.Contains(said, "The backup is good") {
+	if said := other.ok("backup", "restore", file); !strings.Contains(said, "The backup is valid") {
 		t.Errorf("it says %q", said)
 	}
 	if err := os.WriteFile(secret, []byte("\n"), 0o600); err != nil {

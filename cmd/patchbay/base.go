@@ -64,7 +64,7 @@ func (d dataFlags) noData(c *config.Config) error {
 	return msgNoData.Errorf(c.Data, d.retryFlags())
 }
 
-const msgNoData = i18n.Message("there is nothing in %[1]s yet; begin with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s")
+const msgNoData = i18n.Message("%[1]s contains no data yet; start with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s")
 
 // logger logs errors to standard error. Errors of bots are returned instead.
 func (sh *shell) logger() *slog.Logger { return observe.NewLogger(sh.stderr, "error", "text") }

@@ -160,7 +160,7 @@ const (
 	msgWearer    = i18n.Message("USER ID")
 	msgSince     = i18n.Message("BOUND")
 	msgAgent     = i18n.Message("AGENT ID")
-	msgNoWearers = i18n.Message("Nobody is bound to %s.")
+	msgNoWearers = i18n.Message("No wearers are bound to %s.")
 )
 
 func listWearers(ctx context.Context, sh *shell, at *conn, ref control.BotRef, bot string) error {

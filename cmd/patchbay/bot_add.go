@@ -55,9 +55,9 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 const (
-	msgBotAdded = i18n.Message("Bot %d (%s) is plugged in.")
+	msgBotAdded = i18n.Message("Bot %d (%s) is added.")
 	msgTryBot   = i18n.Message("Try it:\n  patchbay ask %d \"hello\"%s")
-	msgToken    = i18n.Message("Its token (keep it now; it is not shown again):")
+	msgToken    = i18n.Message("Its token (save it now; it is shown only once):")
 	msgPlugin   = i18n.Message("On the computer where OpenClaw runs:")
 )
 

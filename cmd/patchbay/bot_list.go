@@ -64,7 +64,7 @@ const (
 	msgNotAsked     = i18n.Message("not asked yet")
 	msgFailingSince = i18n.Message("failing since %s")
 	msgReady        = i18n.Message("ready")
-	msgNoBots       = i18n.Message("There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s")
+	msgNoBots       = i18n.Message("There are no bots yet. Add one: patchbay bot add --name lobster --kind echo%s")
 )
 
 func (sh *shell) botTable(rows []botRow, again string) error {

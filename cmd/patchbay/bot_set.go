@@ -43,7 +43,7 @@ func (sh *shell) showDropped(dropped []string) {
 // Run changes the bot.
 func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
-		return usage(i18n.Message("nothing to change is given; write name=value, --name or --description"))
+		return usage(i18n.Message("no changes are given; write name=value, --name or --description"))
 	}
 	set, err := sh.pairs(c.Set)
 	if err != nil {

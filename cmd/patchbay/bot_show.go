@@ -86,11 +86,11 @@ func (c *botShowCmd) form(ctx context.Context, sh *shell, at *conn, bot int64) l
 }
 
 const (
-	msgNoPublic     = i18n.Message("public_url is not set: put an https address there that the platform can reach.")
+	msgNoPublic     = i18n.Message("public_url is not set: set it to an https address that the platform can reach.")
 	msgHeadBot      = i18n.Message("Bot %d: %s (%s, %s)")
 	msgBotSince     = i18n.Message("Connected since %s, last heard: %s")
 	msgHeadSettings = i18n.Message("\nSettings")
-	msgHeadForm     = i18n.Message("\nFor the form of the Lingzhu platform (三方智能体)")
+	msgHeadForm     = i18n.Message("\nValues for the form of the Lingzhu platform (三方智能体)")
 	msgHeadWearers  = i18n.Message("\nBound")
 	msgHeadTraces   = i18n.Message("\nLast turns")
 	msgMakeKey      = i18n.Message("make one with: %s")

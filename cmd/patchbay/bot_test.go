@@ -30,7 +30,7 @@ func TestBotCommands(t *testing.T) {
 		t.Fatalf("added %+v and %+v", parrot, lobster)
 	}
 	shown := d.ok("bot", "add", "--name", "crab", "--kind", "eyeclaw")
-	for _, want := range []string{"sdkToken ", "botId 3", "serverUrl http://127.0.0.1:3000", "not shown again"} {
+	for _, want := range []string{"sdkToken ", "botId 3", "serverUrl http://127.0.0.1:3000", "shown only once"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("a new plugin bot is shown without %q:\n%s", want, shown)
 		}

@@ -32,7 +32,7 @@ Examples:
 // Run lists the calls.
 func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 || c.Limit > control.CallsMost {
-		return usage(i18n.Message("--limit is %d; choose from 1 to %d"), c.Limit,
+		return usage(i18n.Message("--limit is %d; it must be between 1 and %d"), c.Limit,
 			control.CallsMost)
 	}
 	return c.connect(ctx, sh, func(at *conn) error {

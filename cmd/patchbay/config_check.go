@@ -25,7 +25,7 @@ func (configCheckCmd) Help() string {
 }
 
 const (
-	msgSettingsGood = i18n.Message("The settings are good.")
+	msgSettingsGood = i18n.Message("The settings are valid.")
 	msgNotDefault   = i18n.Message("%s comes from %s")
 )
 

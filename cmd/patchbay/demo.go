@@ -58,8 +58,8 @@ func (c *demoCmd) Run(ctx context.Context, sh *shell) (err error) {
 }
 
 const (
-	msgDemoBegins = i18n.Message("The story of Patchbay, all on this machine, through real connections.")
-	msgDemoEnds   = i18n.Message("\nEverything went as it should, in %.1f s. What next:\n  patchbay serve --demo     the same, to try at leisure\n  patchbay user add NAME    set up your own")
+	msgDemoBegins = i18n.Message("A demonstration of Patchbay, on this machine, over real connections.")
+	msgDemoEnds   = i18n.Message("\nAll steps passed, in %.1f s. Next steps:\n  patchbay serve --demo     run the demo server and try it yourself\n  patchbay user add NAME    set up your own installation")
 )
 
 // demoStep is one step of the demo.
@@ -75,25 +75,25 @@ var demoSteps = []demoStep{
 		i18n.Message("One process, one folder, no other service."), playServe},
 	{"ask", i18n.Message("Glasses ask"),
 		i18n.Message("The platform posts each sentence; the answer streams back piece by piece."), playAsk},
-	{"bind", i18n.Message("A stranger is bound by a QR code"),
-		i18n.Message("Somebody unknown is asked to photograph a bot's code, which is read here; no third party sees the photo."), playBind},
+	{"bind", i18n.Message("An unknown wearer is bound with a QR code"),
+		i18n.Message("An unknown wearer is asked to photograph a bot's QR code. The photo is decoded locally and not sent to third parties."), playBind},
 	{"plugin", i18n.Message("An EyeClaw plugin loses its connection in mid-answer"),
-		i18n.Message("The plugin dials out from behind its router; what is lost while it is away is made good when it is back."), playPlugin},
+		i18n.Message("The plugin connects out through its router; text that is lost during an outage is delivered after it reconnects."), playPlugin},
 	{"model", i18n.Message("A model with an OpenAI-compatible API"),
-		i18n.Message("It remembers what was said, and has the glasses take a photo when it needs to see."), playModel},
+		i18n.Message("It remembers the conversation, and requests a photo from the glasses when it needs one."), playModel},
 	{"tools", i18n.Message("A model calls a tool, and so does a program"),
-		i18n.Message("Somebody's MCP server is plugged in; bots and programs use its tools, and every call is written down."), playTools},
+		i18n.Message("An external MCP server is connected; bots and programs use its tools, and every call is recorded."), playTools},
 	{"learn", i18n.Message("Knowledge points, reviewed with the glasses on"),
-		i18n.Message("A program adds what is to be learned, the glasses ask; how well it is recalled says when it comes again."), playLearn},
-	{"board", i18n.Message("A voice board shows its code, is called, takes a photo, and says back what it hears"),
-		i18n.Message("A XiaoZhi board is reached over MQTT even while nobody talks with it; its sound goes over UDP."),
+		i18n.Message("A program adds knowledge points, and the glasses ask about them; the recall quality sets the date of the next review."), playLearn},
+	{"board", i18n.Message("A voice board shows its pairing code, is called, takes a photo, and repeats what it hears"),
+		i18n.Message("A XiaoZhi board can be reached over MQTT even when nobody talks to it; its audio uses UDP."),
 		playBoard},
 	{"nodes", i18n.Message("OpenClaw: a node, an operator, an agent"),
-		i18n.Message("OpenClaw's nodes connect here, and everybody uses their tools; all that is here is a node to its operators; an agent can be a bot."), playNodes},
+		i18n.Message("OpenClaw nodes connect and their tools can be used by everybody; operators see all devices and tool servers as nodes; an agent can be a bot."), playNodes},
 	{"late", i18n.Message("A late answer"),
-		i18n.Message("The glasses hang up, the bot goes on, and the answer is told at the next turn."), playLate},
+		i18n.Message("The glasses disconnect, the bot continues, and the answer is delivered at the next turn."), playLate},
 	{"console", i18n.Message("The owner signs in to the web pages"),
-		i18n.Message("The console is at the same address, for a phone or a computer; all that has happened is there."),
+		i18n.Message("The console is at the same address, for phones and computers; it shows everything that has happened."),
 		playConsole},
 }
 

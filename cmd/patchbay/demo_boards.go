@@ -32,13 +32,13 @@ const (
 const (
 	msgKitchen    = i18n.Message("kitchen")
 	msgBoardShows = i18n.Message("display: %s")
-	msgTypedIn    = i18n.Message("its owner types %s in; it is called “%s”")
+	msgTypedIn    = i18n.Message("its owner enters %s; it is called “%s”")
 	msgOnBoard    = i18n.Message("What do you see?")
 	msgBell       = i18n.Message("Ding")
 	msgGoodDay    = i18n.Message("[a recording: good morning]")
-	msgBoardNote  = i18n.Message("%d packets of sound for the board, all played in time")
+	msgBoardNote  = i18n.Message("%d audio packets sent to the board, all played in time")
 	msgPhotoBack  = i18n.Message("the photo, %d bytes")
-	msgPlayedBell = i18n.Message("it rang although nobody was talking with it")
+	msgPlayedBell = i18n.Message("it played a notification although nobody was talking to it")
 )
 
 // playBoard connects a board, approves and calls it, takes a photo, plays a sound, and has speech

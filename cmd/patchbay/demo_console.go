@@ -20,9 +20,9 @@ import (
 
 const (
 	msgSignIn      = i18n.Message("name %s, password %s")
-	msgSignedIn    = i18n.Message("a wrong password is refused, the right one is let in")
-	msgShows       = i18n.Message("%s shows “%s”")
-	msgConsoleNote = i18n.Message("a page takes %s at the most; to look around at leisure: patchbay serve --demo")
+	msgSignedIn    = i18n.Message("a wrong password is rejected, the right one is accepted")
+	msgShows       = i18n.Message("%s displays “%s”")
+	msgConsoleNote = i18n.Message("a page takes at most %s; to look around: patchbay serve --demo")
 )
 
 const (

@@ -80,7 +80,7 @@ func (g *demoGlasses) recordAnswer(question string, a sim.Answer, err error) (an
 	return heard, nil
 }
 
-const msgDisconnected = i18n.Message("the glasses hang up")
+const msgDisconnected = i18n.Message("the glasses disconnect")
 
 // disconnect sends a question and disconnects as soon as the bot has started to think.
 func (g *demoGlasses) disconnect(ctx context.Context, text string, thinking <-chan struct{}) error {

@@ -19,7 +19,7 @@ const (
 	msgQuizMe    = i18n.Message("quiz me")
 	msgForgot    = i18n.Message("I forgot")
 	msgStopQuiz  = i18n.Message("quiz\x04stop")
-	msgLearnNote = i18n.Message("a program added %d points; %d were reviewed with the glasses on, %d forgotten; FSRS says when they come again")
+	msgLearnNote = i18n.Message("a program added %d points; %d were reviewed on the glasses, %d forgotten; FSRS schedules the next reviews")
 )
 
 // playLearn adds knowledge points as a program, and reviews them by voice with glasses.

@@ -26,11 +26,11 @@ const (
 
 const (
 	msgShed       = i18n.Message("shed")
-	msgHole       = i18n.Message("There is a hole of %d cm now.")
-	msgNodeWaits  = i18n.Message("the node “%s” is connected, and its commands wait to be approved")
+	msgHole       = i18n.Message("A hole of %d cm was drilled.")
+	msgNodeWaits  = i18n.Message("the node “%s” is connected, and its commands are pending approval")
 	msgNodeAgreed = i18n.Message("an operator: node.pair.approve %.8s")
 	msgNodeCalls  = i18n.Message("an operator calls the node “%s”: %s")
-	msgNodeTells  = i18n.Message("“%s” tells by itself: %s %s")
+	msgNodeTells  = i18n.Message("“%s” sent a notice: %s %s")
 	msgClaw       = i18n.Message("Claw")
 	msgAskClaw    = i18n.Message("Hello, Claw!")
 	msgNodesNote  = i18n.Message("the node's tool was called, an operator sees %d nodes, an agent has answered the glasses")

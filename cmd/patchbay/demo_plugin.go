@@ -32,7 +32,7 @@ const (
 	msgLobster = i18n.Message("Lobster")
 	msgPoem    = i18n.Message("Recite a poem")
 	msgDropped = i18n.Message("the plugin loses its connection")
-	msgBack    = i18n.Message("away for %s, and not a letter is missing")
+	msgBack    = i18n.Message("disconnected for %s; no text was lost")
 )
 
 var verses = map[i18n.Lang][]string{

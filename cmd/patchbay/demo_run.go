@@ -183,7 +183,7 @@ func (a answered) commanded(name string) error {
 
 const (
 	msgFigures     = i18n.Message("first piece after %s, %d pieces")
-	msgFiguresMany = i18n.Message("%d answers, first piece after %s at the latest, %d pieces in all")
+	msgFiguresMany = i18n.Message("%d answers, slowest first piece after %s, %d pieces in total")
 )
 
 // summary returns the figures of a step.

@@ -48,7 +48,7 @@ func playAsk(ctx context.Context, st *demoRun) error {
 const (
 	msgWhoAmI = i18n.Message("What is on my calendar?")
 	msgAfter  = i18n.Message("Can you hear me now?")
-	msgBounds = i18n.Message("the code was read here, from a photo of %d × %d pixels")
+	msgBounds = i18n.Message("the QR code was decoded locally, from a photo of %d × %d pixels")
 )
 
 // playBind binds an unknown user by a photo of a QR code.
@@ -169,7 +169,7 @@ func playLate(ctx context.Context, st *demoRun) error {
 	return heard.expect(talk.MsgLate.In(st.sh.lang), st.model.booked.In(st.sh.lang), st.model.welcome.In(st.sh.lang))
 }
 
-const msgLateAfter = i18n.Message("the answer was on the disk, waiting, after %s")
+const msgLateAfter = i18n.Message("the answer was stored after %s")
 
 // disconnectEarly waits until the server has noticed that the client disconnected.
 func (st *demoRun) disconnectEarly(ctx context.Context, bot int64) error {

@@ -33,7 +33,7 @@ const (
 	msgStudy     = i18n.Message("study")
 	msgItIs      = i18n.Message("I looked at the thermometer: %s.")
 	msgFromDesk  = i18n.Message("A question from the desk")
-	msgToolsNote = i18n.Message("the tool %s was called, and the audit has it; a program set the lamp to %d")
+	msgToolsNote = i18n.Message("the tool %s was called and recorded in the audit trail; a program set the lamp to %d")
 )
 
 // playTools has a model call a tool of an upstream for a question of the glasses, and has a program

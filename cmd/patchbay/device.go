@@ -29,7 +29,7 @@ func (f *deviceFlags) find(ctx context.Context, at *conn) (control.Device, error
 // device.
 func missingDevice(err error, ref string) error {
 	if isMissing(err) {
-		return i18n.Message("there is no device %q; patchbay device list shows those there are").Errorf(ref)
+		return i18n.Message("there is no device %q; patchbay device list lists the devices").Errorf(ref)
 	}
 	return err
 }
@@ -44,7 +44,7 @@ func (f *deviceFlags) change(ctx context.Context, sh *shell, c control.DeviceCha
 		c.Device = strconv.FormatInt(d.Number, 10)
 		d, err = api.ChangeDevice.Call(ctx, at.Client, c)
 		if isMissing(err) && c.Bot != nil {
-			err = i18n.Message("the owner of the device has no bot %q; patchbay bot list shows those there are").
+			err = i18n.Message("the owner of the device has no bot %q; patchbay bot list lists the bots").
 				Errorf(*c.Bot)
 		}
 		if err != nil {
@@ -126,7 +126,7 @@ const (
 	callEvery = 10 * time.Second
 )
 
-const msgWaitsAsleep = i18n.Message("%s is asleep; waiting for it to wake, for %s at most…")
+const msgWaitsAsleep = i18n.Message("%s is asleep; waiting up to %s for it to wake…")
 
 // callDevice calls a tool of a device. If the device is asleep and the call is to wait, it retries
 // when the device is awake.

@@ -29,7 +29,7 @@ Examples:
 }
 
 const (
-	msgApproved  = i18n.Message("Device %d (%s) belongs to %s now.")
+	msgApproved  = i18n.Message("Device %d (%s) now belongs to %s.")
 	msgRepeats   = i18n.Message("For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.")
 	msgAnswersIt = i18n.Message("The bot %s answers it.")
 	msgNoAnswers = i18n.Message("No bot answers it yet: patchbay device bind %d BOT")

@@ -13,7 +13,7 @@ import (
 // checkWait validates a waiting time.
 func checkWait(wait time.Duration) error {
 	if wait < 0 {
-		return usage(i18n.Message("--wait is %s; it has to be a time such as 2m"), wait)
+		return usage(i18n.Message("--wait is %s; it must be a duration such as 2m"), wait)
 	}
 	return nil
 }

@@ -27,16 +27,16 @@ Examples:
     patchbay device listen kitchen --out kitchen.ogg --json`
 }
 
-const msgListens = i18n.Message("Listening to %s until Ctrl-C; nothing comes while nobody talks with it.")
+const msgListens = i18n.Message("Listening to %s; press Ctrl-C to stop. Sound is received only while somebody talks to it.")
 
 // Run listens until ctx ends, which is not an error, or the device ends it.
 func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Out == "" {
 		if sh.json {
-			return usage(i18n.Message("--json needs --out FILE, since the sound goes to standard output without it"))
+			return usage(i18n.Message("--json requires --out FILE, because the sound is written to standard output otherwise"))
 		}
 		if _, ok := terminal(sh.stdout); ok {
-			return usage(i18n.Message("sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"), quoteWord(c.Device))
+			return usage(i18n.Message("sound cannot be written to a terminal; use --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"), quoteWord(c.Device))
 		}
 	}
 	return c.reach(ctx, sh, func(at *conn) error { return c.listen(ctx, sh, at) })
@@ -66,7 +66,7 @@ func (c *deviceListenCmd) listen(ctx context.Context, sh *shell, at *conn) (err 
 		return err
 	}
 	if n == 0 {
-		return i18n.Message("nothing was heard, so %s was not written").Errorf(c.Out)
+		return i18n.Message("no sound was received, so %s was not written").Errorf(c.Out)
 	}
 	got := recording{c.Out, "audio/ogg", n}
 	return sh.result(got, func() { sh.say(msgRecorded, got.File, got.MIME, got.Bytes) })

@@ -396,7 +396,7 @@ func TestDevicesFromElsewhere(t *testing.T) {
 		t.Errorf("an admin is told %q", got)
 	}
 	if got := elsewhere.ok(at(member.Key, "approve", code, "--name", "lamp")...); !strings.Contains(got,
-		"Device 2 (lamp) belongs to bob now.") {
+		"Device 2 (lamp) now belongs to bob.") {
 		t.Errorf("approve says %q", got)
 	}
 	if got := elsewhere.ok(at(member.Key, "list")...); strings.Contains(got, "kitchen") ||
@@ -410,7 +410,7 @@ func TestDevicesFromElsewhere(t *testing.T) {
 		want string
 	}{
 		{[]string{"set", "lamp", "transport=websocket"}, "websocket"},
-		{[]string{"rename", "lamp", "my lamp"}, "Device 2 is called my lamp now."},
+		{[]string{"rename", "lamp", "my lamp"}, "Device 2 is now called my lamp."},
 		{[]string{"bind", "my lamp", "none"}, "No bot answers device 2 (my lamp) now."},
 		{[]string{"show", "my lamp"}, "Device 2: my lamp (xiaozhi, asleep)"},
 		{[]string{"rm", "my lamp", "--yes"}, "Device 2 (my lamp) is removed."},

@@ -73,7 +73,7 @@ func readSound(name string) ([]byte, error) {
 		string(sound[8:12]) == "WAVE"):
 		return nil, i18n.Message("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg").Errorf(name, quoteWord(name))
 	case len(sound) > maxPlayed:
-		return nil, i18n.Message("%s is larger than %d MiB; let the device play it from an address").Errorf(name,
+		return nil, i18n.Message("%s is larger than %d MiB; give the device a URL instead").Errorf(name,
 			maxPlayed>>20)
 	}
 	return sound, nil

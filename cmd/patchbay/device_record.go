@@ -43,7 +43,7 @@ const msgRecorded = i18n.Message("%s: %s, %d bytes")
 // Run records the sound.
 func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Seconds < 1 {
-		return usage(i18n.Message("--seconds is %d; it has to be 1 at least"), c.Seconds)
+		return usage(i18n.Message("--seconds is %d; it must be at least 1"), c.Seconds)
 	}
 	if err := checkWait(c.Wait); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *deviceRecordCmd) save(sh *shell, end api.ToolLine) error {
 		return err
 	}
 	if end.Result.IsError {
-		return i18n.Message("%s says that it failed: %s").Errorf(toolRecord,
+		return i18n.Message("%s reported a failure: %s").Errorf(toolRecord,
 			plain(end.Result.PlainText()))
 	}
 	i := slices.IndexFunc(blocks, func(b content) bool { return b.Type == "audio" && len(b.Data) > 0 })

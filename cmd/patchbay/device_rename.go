@@ -22,7 +22,7 @@ Examples:
     patchbay device rename kitchen "living room"`
 }
 
-const msgRenamed = i18n.Message("Device %d is called %s now.")
+const msgRenamed = i18n.Message("Device %d is now called %s.")
 
 // Run renames the device.
 func (c *deviceRenameCmd) Run(ctx context.Context, sh *shell) error {

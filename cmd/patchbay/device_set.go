@@ -28,7 +28,7 @@ Examples:
     patchbay device set kitchen transport=default`
 }
 
-const msgDeviceSet = i18n.Message("Device %d (%s) connects by this when it is turned on the next time: %s.")
+const msgDeviceSet = i18n.Message("Device %d (%s) uses this transport after its next restart: %s.")
 
 // Run changes the device.
 func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
@@ -38,7 +38,7 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if name != "transport" {
-			return usage(i18n.Message("a device has no setting %q; there is transport"),
+			return usage(i18n.Message("devices have no setting %q; the only one is transport"),
 				name)
 		}
 	}

@@ -105,7 +105,7 @@ const (
 	msgItsApproval = i18n.Message("time\x04approved")
 	msgItsLast     = i18n.Message("last seen")
 	msgHeadStatus  = i18n.Message("\nStatus")
-	msgClaimed     = i18n.Message("Something with its hardware address shows a code: it was erased, or something pretends to be it. If it was you: patchbay device approve CODE")
+	msgClaimed     = i18n.Message("A device with its hardware address shows a pairing code: it was erased, or another device imitates it. If you erased it: patchbay device approve CODE")
 )
 
 func (sh *shell) showDevice(v deviceView) {

@@ -51,7 +51,7 @@ func TestDeviceCommands(t *testing.T) {
 	if got := d.ok("device", "list"); !strings.Contains(got, "no devices yet") {
 		t.Errorf("an empty list is %q", got)
 	}
-	if got := d.ok("device", "list", "--waiting"); got != "No device shows a code.\n" {
+	if got := d.ok("device", "list", "--waiting"); got != "No device shows a pairing code.\n" {
 		t.Errorf("without one that waits the list is %q", got)
 	}
 	code := shows(t, b, kitchenMAC, "client-1")
@@ -66,10 +66,10 @@ func TestDeviceCommands(t *testing.T) {
 	}
 
 	if got := d.ok("device", "approve", code[:3], code[3:]); !strings.Contains(got,
-		"Device 1 (bread-compact 0001) belongs to ada now.") || !strings.Contains(got, "device bind 1 BOT") {
+		"Device 1 (bread-compact 0001) now belongs to ada.") || !strings.Contains(got, "device bind 1 BOT") {
 		t.Errorf("approve says %q", got)
 	}
-	if got := d.ok("device", "rename", "1", "kitchen"); got != "Device 1 is called kitchen now.\n" {
+	if got := d.ok("device", "rename", "1", "kitchen"); got != "Device 1 is now called kitchen.\n" {
 		t.Errorf("rename says %q", got)
 	}
 	if got := d.ok("device", "bind", "AABBCC000001",
@@ -152,18 +152,18 @@ func TestDeviceCommands(t *testing.T) {
 	}
 }
 
-// A device that was erased shows a code again; the command tells its owner.
+// A device that was erased shows a pairing code again; the command tells its owner.
 func TestDeviceErased(t *testing.T) {
 	d, b := withKitchen(t)
 	code := shows(t, b, kitchenMAC, "client-2")
-	if got := d.ok("device", "list"); !strings.Contains(got, "shows a code") {
+	if got := d.ok("device", "list"); !strings.Contains(got, "shows a pairing code") {
 		t.Errorf("the list is\n%s", got)
 	}
 	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got,
 		"it was erased, or something pretends to be it") {
 		t.Errorf("it is shown as\n%s", got)
 	}
-	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) belongs to ada now.") {
+	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) now belongs to ada.") {
 		t.Errorf("approve says %q", got)
 	}
 }

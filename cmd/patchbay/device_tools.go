@@ -26,7 +26,7 @@ Examples:
 
 const (
 	msgFullName      = i18n.Message("FOR PROGRAMS")
-	msgNoDeviceTools = i18n.Message("No tools of it are known: it has not connected yet.")
+	msgNoDeviceTools = i18n.Message("Its tools are not known: it has not connected yet.")
 )
 
 // Run lists the device's tools.

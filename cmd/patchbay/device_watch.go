@@ -23,7 +23,7 @@ Examples:
     patchbay device watch kitchen --json`
 }
 
-const msgWatches = i18n.Message("Waiting for what devices tell; Ctrl-C ends it.")
+const msgWatches = i18n.Message("Waiting for notices from devices; press Ctrl-C to stop.")
 
 // Run prints notices until ctx ends, which is not an error.
 func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {

@@ -27,7 +27,7 @@ Examples:
 
 const (
 	msgCheckSettings = i18n.Message("settings")
-	adviceSettings   = i18n.Message("Correct that, then run patchbay config check%s.")
+	adviceSettings   = i18n.Message("Fix this, then run patchbay config check%s.")
 )
 
 // Run runs all checks.

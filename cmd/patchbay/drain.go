@@ -25,10 +25,10 @@ Examples:
 }
 
 const (
-	msgDrains    = i18n.Message("The instance %s is draining: its devices go to the others.")
-	msgDrainsOff = i18n.Message("The instance %s takes devices again.")
+	msgDrains    = i18n.Message("The instance %s is draining: its devices move to the other instances.")
+	msgDrainsOff = i18n.Message("The instance %s accepts devices again.")
 	msgDrainsTo  = i18n.Message("Other instances: %s")
-	msgDrainsTo0 = i18n.Message("There is no other instance: devices have nowhere to go until it is started again.")
+	msgDrainsTo0 = i18n.Message("There is no other instance: devices stay disconnected until it is started again.")
 )
 
 // Run drains a server.

@@ -19,7 +19,7 @@ func TestDrain(t *testing.T) {
 	if got := d.ok("drain"); !strings.Contains(got, "is draining") || !strings.Contains(got, "no other instance") {
 		t.Errorf("drain says %q", got)
 	}
-	if got := d.ok("drain", "--undo"); !strings.Contains(got, "takes devices again") {
+	if got := d.ok("drain", "--undo"); !strings.Contains(got, "accepts devices again") {
 		t.Errorf("drain --undo says %q", got)
 	}
 }

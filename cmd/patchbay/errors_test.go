@@ -42,7 +42,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"serve", "--turn-idle", "1y"}, []string{"turn.idle in --turn-idle"}},
 		{[]string{"user", "passwd", "ada"}, []string{"--password-stdin"}},
 		{[]string{"unbind", "1", "--all", "--user-id", "x"}, []string{"--all", "--user-id"}},
-		{[]string{"ask", "1", "hi", "--key", "x"}, []string{"--key is given without --server"}},
+		{[]string{"ask", "1", "hi", "--key", "x"}, []string{"--key requires --server"}},
 		{[]string{"ask", "1", "hi", "--server", "board.example.org"}, []string{"https://"}},
 		{[]string{"ask", "1", "hi", "--server", "https://board.example.org"}, []string{"--key", "PATCHBAY_KEY"}},
 		{[]string{"completion", "csh"}, []string{"bash"}},
@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 		{"user", "list"}, {"key", "list"}, {"bot", "list"}, {"bot", "show", "1"}, {"bind", "1"}, {"ask", "1", "hi"},
 		{"user", "passwd", "ada", "--password-stdin"},
 	} {
-		d.failing(exitFailed, "", args, "there is nothing in "+d.data, "begin with: patchbay serve",
+		d.failing(exitFailed, "", args, d.data+" contains no data yet", "start with: patchbay serve",
 			"patchbay user add NAME")
 	}
 	d.ok("user", "add", "ada")

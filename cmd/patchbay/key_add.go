@@ -35,9 +35,9 @@ Examples:
 
 const (
 	msgKeyAdded   = i18n.Message("The key “%[2]s” of %[1]s (%[3]s):")
-	msgKeyOnce    = i18n.Message("Keep it now; it is not shown again.")
+	msgKeyOnce    = i18n.Message("Save it now; it is shown only once.")
 	msgItsRules   = i18n.Message("Its rules: %s.")
-	msgKeyExpires = i18n.Message("It is good until %s.")
+	msgKeyExpires = i18n.Message("It is valid until %s.")
 )
 
 // Run creates the key.

@@ -29,7 +29,7 @@ func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
 	return c.connect(ctx, sh, func(at *conn) error {
 		_, err := api.RevokeKey.Call(ctx, at.Client, control.KeyRef{Key: c.ID})
 		if isMissing(err) {
-			return i18n.Message("there is no key with the id %q; patchbay key list shows those there are").Errorf(c.ID)
+			return i18n.Message("there is no key with the id %q; patchbay key list lists the keys").Errorf(c.ID)
 		}
 		if err != nil {
 			return err

@@ -121,12 +121,12 @@ func findKey(ctx context.Context, at *conn, ref string) (control.KeyRow, error) 
 	}
 	switch len(found) {
 	case 0:
-		return control.KeyRow{}, i18n.Message("there is no key %q; patchbay key list shows those there are").Errorf(ref)
+		return control.KeyRow{}, i18n.Message("there is no key %q; patchbay key list lists the keys").Errorf(ref)
 	case 1:
 		return found[0], nil
 	}
 	return control.KeyRow{},
-		i18n.Message("several keys are meant by that; give more of the id, as key list shows it").Errorf()
+		i18n.Message("this matches several keys; give more of the id, as shown by key list").Errorf()
 }
 
 const (

@@ -56,9 +56,9 @@ func (f learnFlags) target(sh *shell) (targetFlags, error) {
 	to.Server = strings.TrimSuffix(strings.TrimRight(to.Server, "/"), learnEndpoint)
 	switch to.Key = f.key(sh); {
 	case to.Key == "":
-		return to, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)"))
+		return to, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn creates one there)"))
 	case f.User != "":
-		return to, usage(i18n.Message("--user is of no use with a server elsewhere: the key says whose the knowledge points are"))
+		return to, usage(i18n.Message("--user cannot be used with --server: the key determines the owner of the knowledge points"))
 	}
 	return to, nil
 }
@@ -84,7 +84,7 @@ func (f learnFlags) open(ctx context.Context, sh *shell, use func(learnCaller) e
 }
 
 // errLearnKey explains an invalid key.
-var errLearnKey = i18n.Message("the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked").Errorf()
+var errLearnKey = i18n.Message("the server rejects the key; it needs scope learn (patchbay key add --name laptop --scope learn creates one there), and must not be revoked").Errorf()
 
 // learnError is an error that a tool returns.
 type learnError struct {
@@ -131,7 +131,7 @@ func (l learnCaller) call(ctx context.Context, name string, args, into any) erro
 	case end.Error != "":
 		return toolError(end)
 	case end.Result == nil:
-		return i18n.Message("the server gave no result; is it of another version?").Errorf()
+		return i18n.Message("the server returned no result; is it a different version?").Errorf()
 	}
 	return learnResult(end.Result, into)
 }
@@ -152,7 +152,7 @@ func learnResult(res *tool.Result, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(res.Structured, into); err != nil {
-		return i18n.Message("the result cannot be read; is the server of another version? %v").Errorf(err)
+		return i18n.Message("the result cannot be read; is the server a different version? %v").Errorf(err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ Examples:
 
 const (
 	msgLearnAdded  = i18n.Message("Added (%s): %s")
-	msgLearnAddedN = i18n.Message("Added: %d, left out: %d.")
+	msgLearnAddedN = i18n.Message("Added: %d, skipped: %d.")
 )
 
 // Run adds the points.
@@ -45,9 +45,9 @@ func (c *learnAddCmd) Run(ctx context.Context, sh *shell) error {
 	case c.File != "" && c.Question != "":
 		return usage(i18n.Message("give a question with its answer, or --file, not both"))
 	case c.File != "" && c.NoPlan:
-		return usage(i18n.Message("--no-plan is for a single knowledge point"))
+		return usage(i18n.Message("--no-plan can only be used with a single knowledge point"))
 	case c.File == "" && (c.Question == "" || c.Answer == ""):
-		return usage(i18n.Message("give a question and its answer, both in quotes, or --file"))
+		return usage(i18n.Message("give a question and its answer, both in quotes, or use --file"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		if c.File != "" {
@@ -127,7 +127,7 @@ func (c *learnAddCmd) addLines(ctx context.Context, sh *shell, l learnCaller) er
 	case len(out.Created) == 0 && len(out.Errors) > 0:
 		return errReported
 	case len(out.Created) == 0:
-		return i18n.Message("there is no line to add").Errorf()
+		return i18n.Message("there are no lines to add").Errorf()
 	}
 	return nil
 }

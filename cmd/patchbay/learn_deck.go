@@ -48,9 +48,9 @@ func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 	change := c.New || c.Rename != "" || len(rules) > 0
 	switch {
 	case c.Name == "" && (change || c.Rm):
-		return usage(i18n.Message("say which deck"))
+		return usage(i18n.Message("the name of a deck is missing"))
 	case c.Rm && change:
-		return usage(i18n.Message("--rm stands alone"))
+		return usage(i18n.Message("--rm cannot be used with other flags"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		switch {
@@ -109,7 +109,7 @@ func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage
 			return raw, nil
 		}
 	}
-	return nil, i18n.Message("there is no deck %q; --new makes it, and patchbay learn deck lists those there are").
+	return nil, i18n.Message("there is no deck %q; --new creates it, and patchbay learn deck lists the decks").
 		Errorf(c.Name)
 }
 

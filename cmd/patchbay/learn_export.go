@@ -48,7 +48,7 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	if toOutput {
 		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
-			return usage(i18n.Message("an Anki package is nothing to read on a terminal; name a file"))
+			return usage(i18n.Message("an Anki package cannot be written to a terminal; give a file name"))
 		}
 		_, err := write(sh.stdout)
 		sh.clearProgress()
@@ -77,7 +77,7 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 	case ".markdown":
 		return "md", nil
 	}
-	return "", usage(i18n.Message("the name %s does not say what to write; give --format json, csv, md or apkg"),
+	return "", usage(i18n.Message("the name %s does not indicate a format; give --format json, csv, md or apkg"),
 		c.File)
 }
 
@@ -89,7 +89,7 @@ func (l learnCaller) export(ctx context.Context, in control.LearnExport, w io.Wr
 	}
 	defer file.Close()
 	if _, err := io.Copy(w, &progressReader{from: file, size: max(0, size), report: l.sh.showProgress}); err != nil {
-		return 0, i18n.Message("the file did not come whole: %v").Errorf(err)
+		return 0, i18n.Message("the file was not received completely: %v").Errorf(err)
 	}
 	return n, nil
 }

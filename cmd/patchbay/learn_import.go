@@ -34,8 +34,8 @@ Examples:
 }
 
 const (
-	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d as they were.")
-	msgWouldImport = i18n.Message("It would import (%s): %d added, %d changed, %d as they were.")
+	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d unchanged.")
+	msgWouldImport = i18n.Message("Would import (%s): %d added, %d changed, %d unchanged.")
 	msgDecksMade   = i18n.Message("New decks: %s")
 	msgImportRow   = i18n.Message("row %d: %s")
 	msgImportMore  = i18n.Message("… and %d more.")
@@ -62,7 +62,7 @@ func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
 	case out.Done || c.DryRun:
 		return nil
 	case len(out.RowErrors) > 0 && !c.SkipBad:
-		return i18n.Message("nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad").Errorf(len(out.RowErrors))
+		return i18n.Message("nothing was imported because of %d errors; fix them, or skip them with --skip-bad").Errorf(len(out.RowErrors))
 	}
 	return i18n.Message("nothing was imported").Errorf()
 }

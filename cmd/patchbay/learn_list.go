@@ -53,7 +53,7 @@ func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
 		return usage(i18n.Message("--limit is %d; it must be at least 1"), c.Limit)
 	}
 	if c.Trash && c.learnFilter != (learnFilter{}) {
-		return usage(i18n.Message("--trash lists all that was deleted; --deck and --tag cannot be given with it"))
+		return usage(i18n.Message("--trash lists all deleted points and cannot be used with --deck or --tag"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		rows, more, err := c.rows(ctx, l)

@@ -49,7 +49,7 @@ func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
 	flags := learnFlags{Server: c.Server, Key: c.Key, dataFlags: c.dataFlags}
 	key := flags.key(sh)
 	if key == "" {
-		return usage(i18n.Message("a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"), c.retryFlags())
+		return usage(i18n.Message("a key is missing; create one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"), c.retryFlags())
 	}
 	address, err := c.address(ctx, sh)
 	if err != nil {

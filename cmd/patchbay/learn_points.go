@@ -95,7 +95,7 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 		return id, nil
 	}
 	if len(id) < learnLeastID {
-		return "", usage(i18n.Message("%q is too short for an id; give at least %d of its last letters, as learn list shows them"), id,
+		return "", usage(i18n.Message("%q is too short for an id; give at least its last %d characters, as shown by learn list"), id,
 			learnLeastID)
 	}
 	var found []string
@@ -114,11 +114,11 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 	case err != nil:
 		return "", err
 	case len(found) == 0 && list == learnTrash:
-		return "", i18n.Message("there is no %q in the trash; patchbay learn list --trash shows what is").Errorf(id)
+		return "", i18n.Message("there is no %q in the trash; patchbay learn list --trash lists the trash").Errorf(id)
 	case len(found) == 0:
-		return "", i18n.Message("there is no knowledge point %q; patchbay learn list shows those there are").Errorf(id)
+		return "", i18n.Message("there is no knowledge point %q; patchbay learn list lists the knowledge points").Errorf(id)
 	case len(found) > 1:
-		return "", i18n.Message("%q are the last letters of %d ids; give more of them").Errorf(id, len(found))
+		return "", i18n.Message("%q matches the end of %d ids; give more characters").Errorf(id, len(found))
 	}
 	return found[0], nil
 }

@@ -24,8 +24,8 @@ Examples:
 }
 
 const (
-	msgLearnRemoved  = i18n.Message("Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s")
-	msgLearnRestored = i18n.Message("Back again (%s): %s")
+	msgLearnRemoved  = i18n.Message("Deleted: %s. To restore it within 30 days: patchbay learn rm --undo %s%s")
+	msgLearnRestored = i18n.Message("Restored (%s): %s")
 )
 
 // Run deletes or restores points. An error with one point does not stop the others.

@@ -27,11 +27,11 @@ func TestLearnImportAndExport(t *testing.T) {
 	}
 	other := blankDesk(t)
 	other.ok("user", "add", "bob")
-	if got := other.ok("learn", "import", backup); !strings.Contains(got, "2 added, 0 changed, 0 as they were") ||
+	if got := other.ok("learn", "import", backup); !strings.Contains(got, "2 added, 0 changed, 0 unchanged") ||
 		!strings.Contains(got, "New decks: Geography") {
 		t.Errorf("it says %q", got)
 	}
-	if got := other.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 as they were") {
+	if got := other.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 unchanged") {
 		t.Errorf("again it says %q", got)
 	}
 	if got, want := other.points(), d.points(); len(got) != 2 ||
@@ -51,7 +51,7 @@ func TestLearnImportAndExport(t *testing.T) {
 		t.Errorf("a bad row gives %+v", o)
 	}
 	o = d.do("question,answer\nThree?,3\n", "learn", "import", "-", "--dry-run")
-	if o.code != exitOK || !strings.Contains(o.stdout, "It would import (csv): 1 added") || len(d.points()) != 3 {
+	if o.code != exitOK || !strings.Contains(o.stdout, "Would import (csv): 1 added") || len(d.points()) != 3 {
 		t.Errorf("a dry run gives %+v", o)
 	}
 	if got := d.ok("learn", "export", "--format", "csv", "--deck", "Numbers"); !strings.Contains(got, "One?,1,") ||
@@ -84,10 +84,10 @@ func TestLearnThroughAServer(t *testing.T) {
 		if _, sum := at.review("\ne\nq\n"); sum.Reviewed != 1 {
 			t.Errorf("reviewing gives %+v", sum)
 		}
-		if got := at.ok("learn", "undo"); !strings.Contains(got, "Taken back (easy)") {
+		if got := at.ok("learn", "undo"); !strings.Contains(got, "Undone (easy)") {
 			t.Errorf("undoing says %q", got)
 		}
-		if got := at.ok("learn", "stats"); !strings.Contains(got, "Left for today: 3 (3 new).") {
+		if got := at.ok("learn", "stats"); !strings.Contains(got, "Remaining for today: 3 (3 new).") {
 			t.Errorf("it stands like\n%s", got)
 		}
 		at.ok("learn", "edit", id, "--suspend")
@@ -104,7 +104,7 @@ func TestLearnThroughAServer(t *testing.T) {
 	}
 	backup := filepath.Join(t.TempDir(), "backup.json")
 	remoteLearn.ok("learn", "export", backup)
-	if got := remoteLearn.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 as they were") {
+	if got := remoteLearn.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 unchanged") {
 		t.Errorf("importing says %q", got)
 	}
 	if o := remoteLearn.do("question,answer\nTwo?,\n", "learn", "import", "-"); o.code != exitFailed ||
@@ -163,7 +163,7 @@ func TestLearnNeedsAKeyElsewhere(t *testing.T) {
 	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key",
 		"--scope learn")
 	d.failing(exitUsage, "", []string{"learn", "list", "--key", "x"}, "without --server")
-	d.failing(exitFailed, "", []string{"learn", "list"}, "there is nothing in "+d.data)
+	d.failing(exitFailed, "", []string{"learn", "list"}, d.data+" contains no data yet")
 	d.failing(exitUsage, "", []string{"learn", "mcp"}, "--scope learn", "PATCHBAY_KEY")
 }
 
@@ -223,7 +223,7 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 	if len(submits) != 3 || submits[0] != submits[1] || submits[1] == submits[2] {
 		t.Errorf("submitted was %q", submits)
 	}
-	if sum.Reviewed != 1 || !strings.Contains(talk, "It could not be kept") ||
+	if sum.Reviewed != 1 || !strings.Contains(talk, "The grade could not be saved") ||
 		!strings.Contains(talk, "reviewed on another device") {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}

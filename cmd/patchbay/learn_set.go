@@ -174,7 +174,7 @@ type learnRemind struct {
 
 const (
 	msgLearnZone      = i18n.Message("Time zone")
-	msgLearnDayStart  = i18n.Message("Day begins at")
+	msgLearnDayStart  = i18n.Message("Day starts at")
 	msgLearnRemind    = i18n.Message("Reminder")
 	msgLearnJudge     = i18n.Message("Bot that judges")
 	msgLearnStrict    = i18n.Message("Judges")
@@ -187,7 +187,7 @@ const (
 	msgLearnSteps     = i18n.Message("Steps of new points (min)")
 	msgLearnRelearn   = i18n.Message("Steps after forgetting (min)")
 	msgLearnLeech     = i18n.Message("Lapses of a leech")
-	msgLearnFirst     = i18n.Message("the first model there is")
+	msgLearnFirst     = i18n.Message("the first available model")
 )
 
 // Run prints or changes the settings.

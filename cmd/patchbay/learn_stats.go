@@ -77,12 +77,12 @@ const (
 )
 
 const (
-	msgLearnLeft   = i18n.Message("Left for today: %d (%d new).")
-	msgLearnHeld   = i18n.Message("Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N).")
+	msgLearnLeft   = i18n.Message("Remaining for today: %d (%d new).")
+	msgLearnHeld   = i18n.Message("Deferred by the daily limits: %d (patchbay learn set --new-per-day N --reviews-per-day N).")
 	msgLearnToday  = i18n.Message("Done today: %d (%d new, %d again), %d min.")
 	msgLearnStreak = i18n.Message("Days in a row: %d.")
 	msgLearnKept   = i18n.Message("In 30 days: %d reviews, %.0f%% remembered.")
-	msgLearnAhead  = i18n.Message("Coming (time zone %s)")
+	msgLearnAhead  = i18n.Message("Upcoming (time zone %s)")
 	msgLearnPoints = i18n.Message("POINTS")
 	msgLearnNew    = i18n.Message("NEW")
 )
@@ -90,7 +90,7 @@ const (
 // Run prints the statistics.
 func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Days < 1 || c.Days > maxDays {
-		return usage(i18n.Message("--days is %d; choose from 1 to %d"), c.Days, maxDays)
+		return usage(i18n.Message("--days is %d; it must be between 1 and %d"), c.Days, maxDays)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		var raw json.RawMessage

@@ -121,7 +121,7 @@ func TestLearnAddLines(t *testing.T) {
 		t.Errorf("%d are listed", len(got))
 	}
 	o = d.do("\nno tab\ngood\tyes\nempty\t \n", "learn", "add", "--file", "-")
-	if o.code != exitOK || o.stdout != "Added: 1, left out: 2.\n" ||
+	if o.code != exitOK || o.stdout != "Added: 1, skipped: 2.\n" ||
 		!strings.Contains(o.stderr, "line 2: there is no tab") ||
 		!strings.Contains(o.stderr, "line 4: answer must not be empty") {
 		t.Errorf("bad lines give %+v", o)
@@ -200,7 +200,7 @@ func TestLearnReview(t *testing.T) {
 		shown.Reviews[0].Channel != "cli" || len(shown.Reviews[0].ID) != learnWholeID {
 		t.Errorf("its history is %+v", shown.Reviews)
 	}
-	if got := d.ok("learn", "undo"); got != "Taken back (again): 日本的首都是哪里？\n" {
+	if got := d.ok("learn", "undo"); got != "Undone (again): 日本的首都是哪里？\n" {
 		t.Errorf("undoing says %q", got)
 	}
 	d.ok("learn", "undo", "--review", shown.Reviews[0].ID)
@@ -220,8 +220,8 @@ func TestLearnReviewTakesBack(t *testing.T) {
 	if sum.Reviewed != 1 || sum.Again != 0 || sum.Left.New != 2 {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
-	for _, want := range []string{"nothing to take back", "It rests until: patchbay learn edit ",
-		"patchbay learn rm --undo ", "Taken back; once more:\n\n2 left", "Taken back; once more:\n\n3 left", "hard → ",
+	for _, want := range []string{"nothing to undo", "It is suspended until: patchbay learn edit ",
+		"patchbay learn rm --undo ", "Undone; review it again:\n\n2 left", "Undone; review it again:\n\n3 left", "hard → ",
 		"easy → "} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("%q is not in\n%s", want, talk)
@@ -249,7 +249,7 @@ func TestLearnReviewEnds(t *testing.T) {
 		}
 	}
 	o := d.do("\ne\n", "learn", "review")
-	for _, want := range []string{"Reviewed: 1, of these again: 0, in ", "Nothing is left to review now.\n",
+	for _, want := range []string{"Reviewed: 1, of these again: 0, in ", "There is nothing to review now.\n",
 		"The next are due on "} {
 		if !strings.Contains(o.stdout, want) || o.code != exitOK {
 			t.Errorf("%q is not in\n%s", want, o.stdout)
@@ -296,7 +296,7 @@ func TestLearnStats(t *testing.T) {
 	d := withPoints(t)
 	d.review("\ne\nq\n")
 	got := d.ok("learn", "stats", "--days", "30")
-	for _, want := range []string{"Left for today: 1 (1 new).", "Done today: 1 (1 new, 0 again)", "Days in a row: 1.",
+	for _, want := range []string{"Remaining for today: 1 (1 new).", "Done today: 1 (1 new, 0 again)", "Days in a row: 1.",
 		"100% remembered", " 1 █\n", "Geography  1       0    0\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

@@ -23,8 +23,8 @@ Examples:
 }
 
 const (
-	msgLearnUndone  = i18n.Message("Taken back (%s): %s")
-	msgLearnAlready = i18n.Message("It was taken back before: %s")
+	msgLearnUndone  = i18n.Message("Undone (%s): %s")
+	msgLearnAlready = i18n.Message("It was already undone: %s")
 )
 
 // Run undoes a review.

@@ -80,7 +80,7 @@ func (c *conn) nodeRow(n wire.Node) nodeRow {
 func callNodes[Out, In any](ctx context.Context, c *conn, o *api.Op[In, json.RawMessage], in In) (out Out, err error) {
 	text, err := o.Call(ctx, c.Client, in)
 	if err == nil && json.Unmarshal(text, &out) != nil {
-		err = i18n.Message("%s does not answer as a Patchbay server does").Errorf(c.URL)
+		err = i18n.Message("%s does not respond like a Patchbay server").Errorf(c.URL)
 	}
 	return out, err
 }
@@ -104,8 +104,8 @@ const (
 	msgNodeHere      = i18n.Message("connected")
 	msgNodeAway      = i18n.Message("away")
 	msgNodeApproved  = i18n.Message("approved")
-	msgNodePending   = i18n.Message("to be approved")
-	msgNodeRepending = i18n.Message("wants more")
+	msgNodePending   = i18n.Message("pending approval")
+	msgNodeRepending = i18n.Message("requests more commands")
 	msgNodeRejected  = i18n.Message("rejected")
 )
 

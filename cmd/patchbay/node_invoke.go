@@ -41,7 +41,7 @@ Examples:
 // Run calls the command.
 func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Timeout <= 0 {
-		return usage(i18n.Message("--timeout is %s; it has to be a time such as 2m"),
+		return usage(i18n.Message("--timeout is %s; it must be a duration such as 2m"),
 			c.Timeout)
 	}
 	params, err := c.params(sh)
@@ -85,7 +85,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	text := []byte(strings.TrimSpace(given))
 	switch {
 	case c.Params != "" && !json.Valid(text):
-		return nil, usage(i18n.Message(`--params has to be JSON, such as {"bins":["git"]}`))
+		return nil, usage(i18n.Message(`--params must be JSON, such as {"bins":["git"]}`))
 	case len(set) == 0 && c.Params == "":
 		return nil, nil
 	case len(set) == 0:
@@ -93,7 +93,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	}
 	params := map[string]json.RawMessage{}
 	if c.Params != "" && (json.Unmarshal(text, &params) != nil || params == nil) {
-		return nil, usage(i18n.Message("--params has to be a JSON object if there are parameters as name=value too"))
+		return nil, usage(i18n.Message("--params must be a JSON object if name=value parameters are given too"))
 	}
 	for name, value := range set {
 		if params[name], err = argument(nil, value); err != nil {
@@ -122,10 +122,10 @@ func (c *nodeInvokeCmd) explainError(ctx context.Context, at *conn, err error) e
 	told := strings.TrimSuffix(plain(e.Error()), ".")
 	switch {
 	case d.Reason == wire.NotAllowlisted:
-		return i18n.Message("%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told").
+		return i18n.Message("%s; the server's settings nodes.allow and nodes.deny control which commands can be called").
 			Errorf(told)
 	case d.Reason == wire.NotDeclared:
-		return i18n.Message("%s; patchbay node describe %s%s shows what it can do").Errorf(told, quoteWord(c.Node),
+		return i18n.Message("%s; its commands are listed by: patchbay node describe %s%s").Errorf(told, quoteWord(c.Node),
 			c.retryFlags())
 	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
 		return err
@@ -135,16 +135,16 @@ func (c *nodeInvokeCmd) explainError(ctx context.Context, at *conn, err error) e
 	case lookErr != nil:
 		return err
 	case n.PendingRequest != "":
-		return i18n.Message("what %s wants to run has to be approved first: patchbay pair approve %s%s").
+		return i18n.Message("the commands of %s must be approved first: patchbay pair approve %s%s").
 			Errorf(n.called(),
 				shortID(n.PendingRequest, shortRequest), c.retryFlags())
 	case n.Approval == wire.Unapproved:
-		return i18n.Message("what %s wants to run was rejected; it asks again when it connects the next time").
+		return i18n.Message("the commands of %s were rejected; it requests them again when it next connects").
 			Errorf(n.called())
 	case !*n.Connected && n.seen().IsZero():
 		return i18n.Message("%s is not connected").Errorf(n.called())
 	case !*n.Connected:
-		return i18n.Message("%s is not connected; it was seen last at %s").Errorf(n.called(),
+		return i18n.Message("%s is not connected; last seen at %s").Errorf(n.called(),
 			n.seen().Local().Format("2006-01-02 15:04:05"))
 	}
 	return err
@@ -166,14 +166,14 @@ type payload struct {
 	Base64 []byte `json:"base64"`
 }
 
-const msgNodeDone = i18n.Message("It is done; nothing came back.")
+const msgNodeDone = i18n.Message("Done; the result is empty.")
 
 // showInvoked prints the result of a call, and saves what cannot be printed to the file out, if
 // given.
 func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error {
 	var in invokeResult
 	if err := json.Unmarshal(answer, &in); err != nil {
-		return i18n.Message("the server gave no result; is it of another version?").Errorf()
+		return i18n.Message("the server returned no result; is it a different version?").Errorf()
 	}
 	blocks, p := readPayload(in.Payload)
 	switch {
@@ -194,7 +194,7 @@ func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error 
 		}
 	}
 	if p.IsError {
-		return i18n.Message("%s says that it failed").Errorf(command)
+		return i18n.Message("%s reported a failure").Errorf(command)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ const (
 	msgPlatform     = i18n.Message("PLATFORM")
 	msgApproval     = i18n.Message("APPROVAL")
 	msgCommandCount = i18n.Message("COMMANDS")
-	msgNoNodes      = i18n.Message("There are no nodes yet. Make a key for one (patchbay key add --name node --scope node) and let it connect to this server; to try it: patchbay simulate node")
+	msgNoNodes      = i18n.Message("There are no nodes yet. Create a key for one (patchbay key add --name node --scope node) and connect it to this server; to try it: patchbay simulate node")
 	msgToApprove    = i18n.Message("approve it: patchbay pair approve %s%s")
 )
 

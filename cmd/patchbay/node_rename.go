@@ -23,7 +23,7 @@ Examples:
     patchbay node rename Desktop "study computer"`
 }
 
-const msgNodeRenamed = i18n.Message("The node %s is called %s now.")
+const msgNodeRenamed = i18n.Message("The node %s is now called %s.")
 
 // Run renames the node.
 func (c *nodeRenameCmd) Run(ctx context.Context, sh *shell) error {

@@ -45,24 +45,24 @@ func TestNodeCommands(t *testing.T) {
 		t.Errorf("an empty list is %q", got)
 	}
 	d.serve("--nodes-approve-local=false", "--nodes-allow=kitchen.echo")
-	if got := d.ok("pair", "list"); got != "Nobody waits to be approved.\n" {
+	if got := d.ok("pair", "list"); got != "There are no pending requests.\n" {
 		t.Errorf("when nobody waits the list is %q", got)
 	}
 	s := d.node("--name", "Kitchen", "--tools", "--commands", "system.which,system.run,kitchen.echo")
 
-	first := s.out.await(t, `waits to be let in: patchbay pair approve (\w{8})\n`)
+	first := s.out.await(t, `waiting for approval to connect: patchbay pair approve (\w{8})\n`)
 	if got := d.ok("pair", "list"); !strings.Contains(got, first) || !strings.Contains(got, "to connect as node\n") ||
 		!strings.Contains(got, "pair reject REQUEST") {
 		t.Errorf("who waits is\n%s", got)
 	}
 	if got := d.ok("pair", "approve", first); !strings.HasPrefix(got, "Kitchen (") ||
-		!strings.Contains(got, ") may connect as node now.\n") || !strings.Contains(got, "patchbay pair approve ") {
+		!strings.Contains(got, ") can now connect as node.\n") || !strings.Contains(got, "patchbay pair approve ") {
 		t.Errorf("approve says %q", got)
 	}
 	d.failing(exitFailed, "", []string{"pair", "approve", first}, "no request", "pair list")
 
-	second := s.out.await(t, `what it wants to run waits to be approved: patchbay pair approve (\w{8})\n`)
-	if got := d.ok("node", "list"); !strings.Contains(got, "connected  to be approved  0 ") ||
+	second := s.out.await(t, `its commands are pending approval: patchbay pair approve (\w{8})\n`)
+	if got := d.ok("node", "list"); !strings.Contains(got, "connected  pending approval  0 ") ||
 		!strings.Contains(got, "approve it: patchbay pair approve "+second) {
 		t.Errorf("the list is\n%s", got)
 	}
@@ -74,8 +74,8 @@ func TestNodeCommands(t *testing.T) {
 		t.Errorf("who waits is\n%s", got)
 	}
 	if got := d.ok("node", "describe", "kitchen"); !strings.Contains(got, "Node Kitchen: connected\n") ||
-		!strings.Contains(got, "no command that can be called") ||
-		!strings.Contains(got, "To be approved (patchbay pair approve "+second+")\n  kitchen.echo\n") {
+		!strings.Contains(got, "no commands that can be called") ||
+		!strings.Contains(got, "Pending approval (patchbay pair approve "+second+")\n  kitchen.echo\n") {
 		t.Errorf("it is described as\n%s", got)
 	}
 	var made decision
@@ -84,7 +84,7 @@ func TestNodeCommands(t *testing.T) {
 		made.Name != "Kitchen" {
 		t.Errorf("approved is %+v", made)
 	}
-	s.out.await(t, `ready, and its tools are taken: 2;`)
+	s.out.await(t, `ready, tools accepted: 2;`)
 
 	for _, c := range []struct {
 		stdin string
@@ -118,7 +118,7 @@ func TestNodeCommands(t *testing.T) {
 	}
 	if o := d.do("", "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp",
 		"tool=fly"); o.code != exitFailed || o.stdout != "the lamp has no tool fly\n" ||
-		!strings.Contains(o.stderr, "says that it failed") {
+		!strings.Contains(o.stderr, "reported a failure") {
 		t.Errorf("a tool that fails gives %+v", o)
 	}
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "mcp.tools.call.v1", "server=x", "tool=fly"},
@@ -139,11 +139,11 @@ func TestNodeCommands(t *testing.T) {
 	}
 
 	if got := d.ok("node", "describe", answer.NodeID[:8]); !strings.Contains(got, "system.run (dangerous)\n") ||
-		!strings.Contains(got, "lamp/get  Tells whether") || strings.Contains(got, "To be approved") {
+		!strings.Contains(got, "lamp/get  Tells whether") || strings.Contains(got, "Pending approval") {
 		t.Errorf("it is described as\n%s", got)
 	}
 	if got := d.ok("node", "rename", "kitchen", "Study"); got != "The node "+answer.NodeID[:12]+
-		" is called Study now.\n" {
+		" is now called Study.\n" {
 		t.Errorf("rename says %q", got)
 	}
 	d.failing(exitFailed, "", []string{"node", "rename", "Bots", "x"}, "plugged in here")
@@ -159,7 +159,7 @@ func TestNodeCommands(t *testing.T) {
 	}
 	d.ok("node", "rm", "Study", "--yes")
 	// It reconnects with its key, and must be approved again.
-	third := s.out.await(t, `(?s)waits to be let in.*waits to be let in: patchbay pair approve (\w{8})\n`)
+	third := s.out.await(t, `(?s)waiting for approval to connect.*waiting for approval to connect: patchbay pair approve (\w{8})\n`)
 	if got := d.ok("pair", "reject", third); !strings.Contains(got, "to connect is rejected") {
 		t.Errorf("reject says %q", got)
 	}
@@ -174,7 +174,7 @@ func TestNodeWantsMore(t *testing.T) {
 	d := withParrot(t)
 	d.serve()
 	s := d.node("--name", "Kitchen")
-	s.out.await(t, `to be approved: patchbay pair approve (\w{8})\n`)
+	s.out.await(t, `pending approval: patchbay pair approve (\w{8})\n`)
 	if got := d.ok("pair", "reject", "kitchen"); !strings.Contains(got, "to run commands is rejected") {
 		t.Errorf("reject says %q", got)
 	}
@@ -184,18 +184,18 @@ func TestNodeWantsMore(t *testing.T) {
 	<-s.ended
 
 	s = d.node("--name", "Kitchen")
-	s.out.await(t, `to be approved: patchbay pair approve (\w{8})\n`)
+	s.out.await(t, `pending approval: patchbay pair approve (\w{8})\n`)
 	d.ok("pair", "approve", "kitchen")
 	s.out.await(t, "ready;")
 	s.stop()
 	<-s.ended
 	d.until("the end", func() bool { return strings.Contains(d.ok("node", "list"), "away") })
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "system.which"},
-		"Kitchen is not connected; it was seen last at")
+		"Kitchen is not connected; last seen at")
 
 	s = d.node("--name", "Kitchen", "--tools")
 	s.out.await(t, `0 of its 2 tools are taken`)
-	if got := d.ok("node", "list"); !strings.Contains(got, "wants more") {
+	if got := d.ok("node", "list"); !strings.Contains(got, "requests more commands") {
 		t.Errorf("the list is\n%s", got)
 	}
 	if got := d.ok("pair", "approve", "kitchen"); !strings.Contains(got,
@@ -213,16 +213,16 @@ func TestNodesWithoutAServer(t *testing.T) {
 	ask := askingNodes(t, b)
 	ask.device("a1", "Desktop")
 	if got := d.ok("pair", "list"); !strings.Contains(got, "to connect as node\n") ||
-		!strings.Contains(got, "Voice boards that show a code: 1. Approve one by it: patchbay device approve CODE\n") {
+		!strings.Contains(got, "Voice boards that show a pairing code: 1. To approve one: patchbay device approve CODE\n") {
 		t.Errorf("who waits is\n%s", got)
 	}
 	if got := d.ok("pair", "approve", "desktop"); !strings.Contains(got,
-		"Desktop (a1a1a1a1a1a1) may connect as node now.") {
+		"Desktop (a1a1a1a1a1a1) can now connect as node.") {
 		t.Errorf("approve says %q", got)
 	}
 	ask.surface("a1", "Desktop", "system.which", "system.run", "camera.snap")
 	if got := d.ok("node", "list"); !strings.Contains(got,
-		"a1a1a1a1a1a1  Desktop  linux     –      to be approved  0 ") ||
+		"a1a1a1a1a1a1  Desktop  linux     –      pending approval  0 ") ||
 		!strings.Contains(got, "approve it: patchbay pair approve") {
 		t.Errorf("the list is\n%s", got)
 	}
@@ -232,7 +232,7 @@ func TestNodesWithoutAServer(t *testing.T) {
 		t.Errorf("who waits is %+v", p)
 	}
 	got := d.ok("pair", "approve", p.Nodes[0].RequestID)
-	if !strings.Contains(got, "may run these commands now: system.run (dangerous), system.which\n") ||
+	if !strings.Contains(got, "can now run these commands: system.run (dangerous), system.which\n") ||
 		!strings.Contains(got, "keep these from being called: camera.snap\n") {
 		t.Errorf("approve says %q", got)
 	}
@@ -286,15 +286,15 @@ func TestNodesFromElsewhere(t *testing.T) {
 	elsewhere := blankDesk(t)
 	n := elsewhere.node("--server", s.URL, "--key", bobs.Key, "--name", "Phone", "--platform", "android", "--commands",
 		"device.info")
-	n.out.await(t, `waits to be let in: patchbay pair approve \w{8} / openclaw devices approve [\w-]{36}\n`)
+	n.out.await(t, `waiting for approval to connect: patchbay pair approve \w{8} / openclaw devices approve [\w-]{36}\n`)
 	at := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
-	if got := elsewhere.ok(at(adas.Key, "pair", "list")...); got != "Nobody waits to be approved.\n" {
+	if got := elsewhere.ok(at(adas.Key, "pair", "list")...); got != "There are no pending requests.\n" {
 		t.Errorf("somebody else sees %q", got)
 	}
 	if got := elsewhere.ok(at(bobs.Key, "pair", "approve", "phone")...); !strings.Contains(got, " --server "+s.URL) {
 		t.Errorf("approve says %q", got)
 	}
-	n.out.await(t, `waits to be approved: patchbay pair approve \w{8} / openclaw nodes approve`)
+	n.out.await(t, `pending approval: patchbay pair approve \w{8} / openclaw nodes approve`)
 	elsewhere.ok(at(bobs.Key, "pair", "approve", "phone")...)
 	n.out.await(t, "ready;")
 	if got := elsewhere.ok(at(bobs.Key, "node", "invoke", "phone", "device.info")...); !strings.Contains(got,
@@ -331,7 +331,7 @@ func TestNodeUsage(t *testing.T) {
 	empty := blankDesk(t)
 	for _, args := range [][]string{{"node", "list"}, {"pair", "list"}, {"node", "rm", "x"}, {"pair", "approve", "x"},
 		{"shim", "list"}} {
-		empty.failing(exitFailed, "", args, "there is nothing in "+empty.data)
+		empty.failing(exitFailed, "", args, empty.data+" contains no data yet")
 	}
 }
 
@@ -339,7 +339,7 @@ func TestNodeUsage(t *testing.T) {
 func TestShowInvoked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "photo.jpg")
 	for _, c := range []struct{ payload, out, want string }{
-		{``, "", "It is done; nothing came back.\n"},
+		{``, "", "Done; the result is empty.\n"},
 		{`{"a":1}`, "", "{\n  \"a\": 1\n}\n"},
 		{`"text"`, "", "\"text\"\n"},
 		{`{"content":"is a text"}`, "", "{\n  \"content\": \"is a text\"\n}\n"},

@@ -85,7 +85,7 @@ func (c *conn) decide(ctx context.Context, ref string, o *api.Op[api.PairRef, js
 	d = p.about(found, verdict)
 	answer, err := callNodes[wire.ApprovedNode](ctx, c, o, api.PairRef{Request: found.ID})
 	if isMissing(err) {
-		return d, i18n.Message("the request has expired just now; it comes again when the device tries again").Errorf()
+		return d, i18n.Message("the request has just expired; the device sends a new one at its next attempt").Errorf()
 	}
 	if err == nil && found.Node && verdict == wire.DecisionApproved {
 		d.effective(answer.Node.Commands)
@@ -117,5 +117,5 @@ func (sh *shell) requestedCommands(commands []string) string {
 const (
 	msgWantsIn      = i18n.Message("to connect as %s")
 	msgWantsRun     = i18n.Message("to run the commands %s")
-	msgWantsNothing = i18n.Message("to be a node without commands")
+	msgWantsNothing = i18n.Message("to connect as a node without commands")
 )

@@ -26,11 +26,11 @@ Examples:
 }
 
 const (
-	msgMayConnect = i18n.Message("%s (%s) may connect as %s now.")
-	msgNextAsks   = i18n.Message("Once it has connected, within half a minute if it is waiting, what it wants to run has to be approved too: patchbay pair approve %s%s")
-	msgMayRun     = i18n.Message("%s (%s) may run these commands now: %s")
+	msgMayConnect = i18n.Message("%s (%s) can now connect as %s.")
+	msgNextAsks   = i18n.Message("After it has connected (within 30 s if it is waiting), its commands must be approved too: patchbay pair approve %s%s")
+	msgMayRun     = i18n.Message("%s (%s) can now run these commands: %s")
 	msgMayNothing = i18n.Message("The node %s (%s) is approved; it has no commands.")
-	msgKeptOff    = i18n.Message("The settings nodes.allow and nodes.deny keep these from being called: %s")
+	msgKeptOff    = i18n.Message("Blocked by the settings nodes.allow and nodes.deny: %s")
 	msgNowInvoke  = i18n.Message("To call one: patchbay node invoke %s COMMAND%s")
 )
 

@@ -36,10 +36,10 @@ const (
 	msgRequest    = i18n.Message("REQUEST")
 	msgComesFrom  = i18n.Message("FROM")
 	msgAsked      = i18n.Message("SINCE")
-	msgWants      = i18n.Message("WANTS")
-	msgNobodyAsks = i18n.Message("Nobody waits to be approved.")
+	msgWants      = i18n.Message("REQUESTED ACCESS")
+	msgNobodyAsks = i18n.Message("There are no pending requests.")
 	msgDecide     = i18n.Message("To approve one: patchbay pair approve REQUEST%[1]s. To reject one: patchbay pair reject REQUEST%[1]s")
-	msgCodes      = i18n.Message("Voice boards that show a code: %d. Approve one by it: patchbay device approve CODE%s")
+	msgCodes      = i18n.Message("Voice boards that show a pairing code: %d. To approve one: patchbay device approve CODE%s")
 )
 
 func (sh *shell) pairTable(p pairing, again string) {

@@ -21,10 +21,10 @@ func (sh *shell) pairs(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usage(i18n.Message("%q is no setting; write name=value"), text)
+			return nil, usage(i18n.Message("%q is not a setting; write name=value"), text)
 		}
 		if _, twice := set[name]; twice {
-			return nil, usage(i18n.Message("%s is given twice"), name)
+			return nil, usage(i18n.Message("%s is specified twice"), name)
 		}
 		value, err := sh.value(value)
 		if err != nil {

@@ -22,7 +22,7 @@ Example:
 }
 
 const (
-	msgSecretForgotten = i18n.Message("Old secrets that were dropped: %d.")
+	msgSecretForgotten = i18n.Message("Old secrets removed: %d.")
 	msgSecretNoneOld   = i18n.Message("There is no old secret.")
 )
 

@@ -33,11 +33,11 @@ Examples:
 }
 
 const (
-	msgSecretRotated  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s")
-	msgSecretOnlyOne  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew.")
-	msgSecretConfig   = i18n.Message("Put this line as secret into the settings of every instance and restart them; until then the old one holds.")
-	msgSecretReplaced = i18n.Message("There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances.")
-	msgSecretLostAt   = i18n.Message("--lost is for the data folder of this machine, not for --server")
+	msgSecretRotated  = i18n.Message("The installation has a new secret, and %d values were re-encrypted here. The old one is valid until %s; to remove it at once: patchbay secret forget%s")
+	msgSecretOnlyOne  = i18n.Message("The installation has a new secret, and %d values were re-encrypted here. The old one is no longer valid: restart the boards, and pair the nodes again.")
+	msgSecretConfig   = i18n.Message("Set secret to this value in the settings of every instance and restart the instances; until then, the old one is valid.")
+	msgSecretReplaced = i18n.Message("There is a new secret. Values encrypted with the old one can no longer be read: enter the keys of bots, tool servers and gateways again, and restart all instances.")
+	msgSecretLostAt   = i18n.Message("--lost works on the data folder of this machine and cannot be used with --server")
 )
 
 // Run replaces the secret of the installation.

@@ -25,11 +25,11 @@ Examples:
 
 const (
 	msgHeadSecret  = i18n.Message("SECRET")
-	msgHeadMade    = i18n.Message("MADE")
+	msgHeadMade    = i18n.Message("CREATED")
 	msgHeadHow     = i18n.Message("STATE")
 	msgSecretUsed  = i18n.Message("in use")
 	msgSecretUntil = i18n.Message("holds until %s")
-	msgSecretWaits = i18n.Message("waits to be put to use")
+	msgSecretWaits = i18n.Message("pending activation")
 	msgSecretOwn   = i18n.Message("%s; this instance starts with it")
 )
 

@@ -38,7 +38,7 @@ func TestSecretCommands(t *testing.T) {
 	if got := d.ok("secret", "show"); strings.Count(got, "holds until") != 1 || !strings.Contains(got, "starts with it") {
 		t.Errorf("shown is\n%s", got)
 	}
-	if got := d.ok("secret", "forget"); got != "Old secrets that were dropped: 1.\n" {
+	if got := d.ok("secret", "forget"); got != "Old secrets removed: 1.\n" {
 		t.Errorf("forget says %q", got)
 	}
 	d.failing(exitUsage, "", append([]string{"secret", "rotate", "--lost"}, from...), "not for --server")

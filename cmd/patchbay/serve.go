@@ -69,7 +69,7 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	return err
 }
 
-const msgBeginAnew = i18n.Message("Begin anew, with an empty database?")
+const msgBeginAnew = i18n.Message("Start over with an empty database?")
 
 // printStartup prints that the server is ready, and what to do next.
 func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *app.Base) {
@@ -91,7 +91,7 @@ func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *a
 
 const (
 	msgDemoServer = i18n.Message(`The demo of Patchbay is at %[1]s (open it in a browser; name %[7]s, password %[8]s)
-Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
+Bot 1 is called %[2]s and repeats what it gets; the key is %[3]s.
 Ask as glasses do:
 
 curl -N -X POST %[1]s/sse/rokid \
@@ -108,7 +108,7 @@ curl -N -X POST %[1]s/sse/rokid \
 or: patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
     patchbay ask 1 "hello" --data %[4]s
 
-A simulated voice board is plugged in too, called %[5]s:
+A simulated voice board is connected too, called %[5]s:
 
 patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 

@@ -133,7 +133,7 @@ func readLines(r io.Reader, to chan<- read) {
 }
 
 const (
-	msgYes = i18n.Message("[type y to go on] ")
+	msgYes = i18n.Message("[type y to continue] ")
 	sayYes = i18n.Message("yes")
 )
 

@@ -31,13 +31,13 @@ func (f *shimFlags) find(ctx context.Context, sh *shell, use func(*conn, control
 		case len(some) == 1:
 			return use(at, some[0])
 		case len(some) > 1:
-			return usage(i18n.Message("%d people have joined a gateway named %s; say whose with --user NAME"),
+			return usage(i18n.Message("%d people have a gateway named %s; choose one with --user NAME"),
 				len(some), f.Name)
 		case len(all) > 0:
 			return i18n.Message("%s is an upstream of kind %s; see: patchbay upstream show %s").Errorf(f.Name,
 				all[0].Kind, f.Name)
 		}
-		return i18n.Message("no gateway named %q was joined; patchbay shim list shows those that were").Errorf(f.Name)
+		return i18n.Message("there is no gateway %q; patchbay shim list lists the gateways").Errorf(f.Name)
 	})
 }
 
@@ -87,17 +87,17 @@ func (c *conn) awaitShim(ctx context.Context, number int64, wait time.Duration) 
 }
 
 const (
-	msgShimPairing  = i18n.Message("to be let in")
-	msgShimApproval = i18n.Message("to be approved")
+	msgShimPairing  = i18n.Message("pairing")
+	msgShimApproval = i18n.Message("pending approval")
 	msgDevice       = i18n.Message("DEVICE")
 	msgNode         = i18n.Message("NODE")
-	msgTaken        = i18n.Message("TAKEN")
+	msgTaken        = i18n.Message("ACCEPTED")
 	msgAllDevices   = i18n.Message("all")
-	msgShimNoNodes  = i18n.Message("No device has joined: there is none that fits the setting devices.")
-	msgShimUnknown  = i18n.Message("How its nodes are is known only while a server runs: patchbay serve%s")
-	msgShimOther    = i18n.Message("Another instance has joined it, or the server has not taken it up yet.")
+	msgShimNoNodes  = i18n.Message("No device has joined: none matches the setting devices.")
+	msgShimUnknown  = i18n.Message("The status of its nodes is known only while a server runs: patchbay serve%s")
+	msgShimOther    = i18n.Message("Another instance has joined it, or the server has not loaded it yet.")
 	msgRunHere      = i18n.Message("If that gateway is a Patchbay: patchbay pair list")
-	msgRunThere     = i18n.Message("\nThe gateway's owner has to run this on the gateway's machine:")
+	msgRunThere     = i18n.Message("\nThe gateway's owner must run this on the gateway's machine:")
 )
 
 // shimState returns the name of a state of a node at a gateway.

@@ -46,8 +46,8 @@ type shimAdded struct {
 
 const (
 	msgShimAdded = i18n.Message("The gateway %s is added.")
-	msgShimLater = i18n.Message("It is joined as soon as a server runs: patchbay serve%s")
-	msgShimNext  = i18n.Message("To see how it goes on: patchbay shim status %s%s")
+	msgShimLater = i18n.Message("Patchbay connects to it as soon as a server runs: patchbay serve%s")
+	msgShimNext  = i18n.Message("To see its status: patchbay shim status %s%s")
 )
 
 // Run adds the gateway, and waits for the result.
@@ -73,7 +73,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case err != nil:
-				return i18n.Message("the gateway is added, but how it goes is not known: %v").Errorf(err)
+				return i18n.Message("the gateway is added, but its status is not known: %v").Errorf(err)
 			case seen != nil:
 				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
 			}
@@ -86,7 +86,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 func (c *shimAddCmd) settings(sh *shell) (control.SettingTexts, error) {
 	const single = "one"
 	if c.Mode != single && c.Title != "" {
-		return nil, usage(i18n.Message("--title goes with --mode one; each board is called by its own name otherwise"))
+		return nil, usage(i18n.Message("--title requires --mode one; otherwise each board uses its own name"))
 	}
 	url, err := sh.value(c.URL)
 	if err != nil {

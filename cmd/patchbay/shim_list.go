@@ -38,7 +38,7 @@ func (c *shimListCmd) Run(ctx context.Context, sh *shell) error {
 
 const (
 	msgNodeCount = i18n.Message("NODES")
-	msgNoShims   = i18n.Message("No gateway was joined yet. To join one: patchbay shim add --help")
+	msgNoShims   = i18n.Message("There are no gateways yet. To join one: patchbay shim add --help")
 )
 
 func (sh *shell) shimTable(rows []control.Upstream) {

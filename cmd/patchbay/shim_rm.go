@@ -23,8 +23,8 @@ Examples:
 }
 
 const (
-	msgLeaveShim   = i18n.Message("Leave the gateway %s?")
-	msgShimRemoved = i18n.Message("The gateway %s is left.")
+	msgLeaveShim   = i18n.Message("Remove the gateway %s?")
+	msgShimRemoved = i18n.Message("The gateway %s is removed.")
 )
 
 // Run leaves the gateway.

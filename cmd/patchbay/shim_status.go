@@ -12,7 +12,7 @@ type shimStatusCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (shimStatusCmd) Help() string {
-	return `TOOLS is the number of tools that a node publishes, and TAKEN the number that the gateway has accepted. The commands that the gateway's owner has to run are printed.
+	return `TOOLS is the number of tools that a node publishes, and ACCEPTED the number that the gateway has accepted. The commands that the gateway's owner has to run are printed.
 
 Examples:
 

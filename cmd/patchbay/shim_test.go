@@ -30,7 +30,7 @@ func TestShimCommands(t *testing.T) {
 
 	o := d.do(key.Key+"\n", "shim", "add", "home", "--url", gateway.URL, "--token", "@-", "--wait", "1m")
 	if o.code != exitOK || !strings.Contains(o.stdout, "The gateway home is added.\n") ||
-		!strings.Contains(o.stdout, "to be approved") ||
+		!strings.Contains(o.stdout, "pending approval") ||
 		!strings.Contains(o.stdout, "has to run this on the gateway's machine:\n  openclaw nodes approve ") ||
 		!strings.Contains(o.stdout, "patchbay shim status home") {
 		t.Errorf("added it says %+v", o)
@@ -69,7 +69,7 @@ func TestShimCommands(t *testing.T) {
 		t.Errorf("added is %+v", added)
 	}
 	if got := d.ok("shim", "status", "strict"); !strings.Contains(got, "Boards  all     ") ||
-		!strings.Contains(got, "to be let in") || !strings.Contains(got, "\n  "+added.Nodes[0].Command+"\n") {
+		!strings.Contains(got, "pairing") || !strings.Contains(got, "\n  "+added.Nodes[0].Command+"\n") {
 		t.Errorf("its status is\n%s", got)
 	}
 	if got := strict.ok("pair", "list"); !strings.Contains(got, "Boards") ||
@@ -88,7 +88,7 @@ func TestShimCommands(t *testing.T) {
 	})
 	d.failing(exitFailed, "", []string{"shim", "set", "strict", "mode=two"}, "each", "one")
 	if o := d.do("n\n", "shim", "rm", "strict"); o.code != exitFailed ||
-		!strings.Contains(o.stderr, "Leave the gateway strict?") {
+		!strings.Contains(o.stderr, "Remove the gateway strict?") {
 		t.Errorf("rm went on after no: %+v", o)
 	}
 	d.ok("shim", "rm", "strict", "--yes")
@@ -99,7 +99,7 @@ func TestShimCommands(t *testing.T) {
 func TestShimWithoutAServer(t *testing.T) {
 	d := withParrot(t)
 	got := d.ok("shim", "add", "home", "--url", "ws://127.0.0.1:18789", "--devices", "kitchen,bed*", "--notices")
-	if got != "The gateway home is added.\nIt is joined as soon as a server runs: patchbay serve\n" {
+	if got != "The gateway home is added.\nPatchbay connects to it as soon as a server runs: patchbay serve\n" {
 		t.Errorf("added it says %q", got)
 	}
 	if got := d.ok("shim", "list"); !strings.Contains(got, "home  ada    ws://127.0.0.1:18789  –      –") {

@@ -59,7 +59,7 @@ func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 		err = w.session(ctx)
 	}
 	if err == nil && w.violations > 0 {
-		err = i18n.Message("the answers break the platform's protocol in %d ways, see above").Errorf(w.violations)
+		err = i18n.Message("the answers violate the platform's protocol in %d ways, see above").Errorf(w.violations)
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) 
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usage(i18n.Message("--url has to look like https://board.example.org"))
+		return "", usage(i18n.Message("--url must have the form https://board.example.org"))
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
@@ -106,8 +106,8 @@ const (
 	msgPrompt  = i18n.Message("› ")
 	msgSession = i18n.Message("Wearer %s, agent %s. Each line is a turn; /photo FILE, /new, /quit.")
 	msgFigure  = i18n.Message("  first piece after %s, end after %s, %d pieces, %d comments")
-	msgBroken  = i18n.Message("against the protocol: %s")
-	msgCamera  = i18n.Message("File of the photo (empty: an invented one): ")
+	msgBroken  = i18n.Message("protocol violation: %s")
+	msgCamera  = i18n.Message("Photo file (empty: a generated photo): ")
 )
 
 // session reads what the wearer says from standard input.
@@ -235,7 +235,7 @@ func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.An
 	}
 	w.violations += len(a.Violations)
 	if a.Err != "" {
-		return i18n.Message("the server refuses: %s").Errorf(a.Err)
+		return i18n.Message("the server rejected the request: %s").Errorf(a.Err)
 	}
 	for _, c := range a.Commands {
 		if c.Name == talk.CommandTakePhoto {
@@ -248,7 +248,7 @@ func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.An
 // takePhoto takes and sends the photo that a bot has requested.
 func (w *glassesSession) takePhoto(ctx context.Context, photos int) error {
 	if photos <= 0 {
-		return i18n.Message("the bot wants photo after photo").Errorf()
+		return i18n.Message("the bot requests too many photos").Errorf()
 	}
 	file := w.cmd.Image
 	if _, live := terminal(w.sh.stdin); file == "" && live && w.cmd.Text == "" {

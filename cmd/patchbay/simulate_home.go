@@ -25,7 +25,7 @@ Examples:
 
 const (
 	msgHomeAt   = i18n.Message("The tool server is at %s")
-	msgHomeDone = i18n.Message("Connected; Ctrl-C ends it.")
+	msgHomeDone = i18n.Message("Connected; press Ctrl-C to stop.")
 )
 
 // Run serves until it is interrupted or the connection ends.
@@ -53,7 +53,7 @@ func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
 	home, err := sim.Dial(ctx, address)
 	if err != nil {
 		// err contains the URL, which holds a secret
-		return i18n.Message("the address cannot be connected to, or refuses the token").Errorf()
+		return i18n.Message("the address cannot be reached, or rejects the token").Errorf()
 	}
 	defer home.Close()
 	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(msgHomeDone) }); err != nil {

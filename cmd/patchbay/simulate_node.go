@@ -92,12 +92,12 @@ func (c *simulateNodeCmd) validate() error {
 	c.perSecond = rate
 	switch {
 	case err != nil || !(rate > 0 && rate < 1e6):
-		return usage(i18n.Message("--ramp is %q; it has to look like 50/s"), c.Ramp)
+		return usage(i18n.Message("--ramp is %q; it must have the form 50/s"), c.Ramp)
 	case c.Count < 0 || c.Count > maxNodes:
-		return usage(i18n.Message("--count is %d; it has to be between 1 and %d"),
+		return usage(i18n.Message("--count is %d; it must be between 1 and %d"),
 			c.Count, maxNodes)
 	case c.For < 0:
-		return usage(i18n.Message("--for is %s; it has to be a time such as 5m"), c.For)
+		return usage(i18n.Message("--for is %s; it must be a duration such as 5m"), c.For)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (p *nodeTarget) needKey(ctx context.Context) error {
 	case p.key != "":
 		return nil
 	case p.make == nil:
-		return usage(i18n.Message("--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"))
+		return usage(i18n.Message("--key is missing: give a key with scope node (patchbay key add --name node --scope node creates one), or the gateway's token"))
 	}
 	key, revoke, err := p.make(ctx)
 	if err == nil {

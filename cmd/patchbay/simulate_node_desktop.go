@@ -73,15 +73,15 @@ func (d *desktopNode) firstTime(what string) bool {
 const (
 	msgSimIs        = i18n.Message("Node %s (%s) → %s")
 	msgSimConnected = i18n.Message("  connected")
-	msgSimLost      = i18n.Message("  disconnected (%s); it connects again")
-	msgSimNobody    = i18n.Message("  it cannot connect: %s; it keeps trying")
-	msgSimWaits     = i18n.Message("  waits to be let in: %s")
-	msgSimWaitsToo  = i18n.Message("  what it wants to run waits to be approved: %s")
-	msgSimReady     = i18n.Message("  ready; Ctrl-C ends it")
-	msgSimToolsGood = i18n.Message("  ready, and its tools are taken: %d; Ctrl-C ends it")
-	msgSimToolsLeft = i18n.Message("  ready, but %d of its %d tools are taken; perhaps something new has to be approved: patchbay pair list%s")
-	msgSimNo        = i18n.Message("  what it wants to run was rejected; it asks again when it connects")
-	msgSimCalled    = i18n.Message("  is called: %s %s → %s")
+	msgSimLost      = i18n.Message("  disconnected (%s); reconnecting")
+	msgSimNobody    = i18n.Message("  cannot connect: %s; retrying")
+	msgSimWaits     = i18n.Message("  waiting for approval to connect: %s")
+	msgSimWaitsToo  = i18n.Message("  its commands are pending approval: %s")
+	msgSimReady     = i18n.Message("  ready; press Ctrl-C to stop")
+	msgSimToolsGood = i18n.Message("  ready, tools accepted: %d; press Ctrl-C to stop")
+	msgSimToolsLeft = i18n.Message("  ready, but only %d of its %d tools were accepted; new commands may need approval: patchbay pair list%s")
+	msgSimNo        = i18n.Message("  its commands were rejected; they are requested again at the next connection")
+	msgSimCalled    = i18n.Message("  call: %s %s → %s")
 )
 
 const (
@@ -140,9 +140,9 @@ func (d *desktopNode) endError(ctx context.Context) error {
 func connectError(e *wire.Error) error {
 	switch e.Detail() {
 	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken:
-		return i18n.Message("the server refuses the key; make another one with: patchbay key add --name node --scope node").Errorf()
+		return i18n.Message("the server rejects the key; create another one with: patchbay key add --name node --scope node").Errorf()
 	}
-	return i18n.Message("the server turns the node away: %s").Errorf(plain(e.Message))
+	return i18n.Message("the server rejected the node: %s").Errorf(plain(e.Message))
 }
 
 // connect keeps the node connected until ctx ends or it does not retry, and returns the reason.
@@ -192,7 +192,7 @@ func (d *desktopNode) saveToken(token string, me nodeIdentity) {
 	}
 	d.ids.token(d.cmd.Name, d.target.url, token)
 	if err := d.ids.save(); err != nil {
-		d.sh.fail(i18n.Message("the node's token is not kept: %v").Errorf(err))
+		d.sh.fail(i18n.Message("the node's token could not be saved: %v").Errorf(err))
 	}
 }
 

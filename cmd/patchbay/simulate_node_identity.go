@@ -55,7 +55,7 @@ func readIdentities(file string) (map[string]nodeIdentity, error) {
 		return nil, err
 	}
 	if len(text) > maxIdentities || json.Unmarshal(text, &all) != nil || all == nil {
-		return nil, i18n.Message("%s holds no keys of simulated nodes; remove it, or give another file with --identity").Errorf(file)
+		return nil, i18n.Message("%s does not contain keys of simulated nodes; remove it, or give another file with --identity").Errorf(file)
 	}
 	return all, nil
 }

@@ -39,8 +39,8 @@ type nodeFigures struct {
 }
 
 const (
-	msgNodeFleet  = i18n.Message("%s  nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d")
-	msgNodesDone  = i18n.Message("Nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d")
+	msgNodeFleet  = i18n.Message("%s  nodes %d, connected %d, pending approval %d, reconnects %d, calls %d")
+	msgNodesDone  = i18n.Message("Nodes %d, connected %d, pending approval %d, reconnects %d, calls %d")
 	msgNodesAfter = i18n.Message("All were connected after %.1f s")
 )
 
@@ -96,7 +96,7 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 		return err
 	}
 	if f.Connected < f.Nodes {
-		return i18n.Message("%d of %d nodes are not connected; of the first: %s").Errorf(f.Nodes-f.Connected, f.Nodes,
+		return i18n.Message("%d of %d nodes are not connected; the first: %s").Errorf(f.Nodes-f.Connected, f.Nodes,
 			f.Error)
 	}
 	return nil

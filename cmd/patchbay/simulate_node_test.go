@@ -130,7 +130,7 @@ func TestSimulateNodeErrors(t *testing.T) {
 		t.Errorf("those that wait end with %+v", o)
 	}
 	n := d.node("--server", "ws://127.0.0.1:1", "--key", "k")
-	n.out.await(t, "it cannot connect: .*; it keeps trying")
+	n.out.await(t, "cannot connect: .*; retrying")
 }
 
 // A server whose certificate names only its public host can still be reached locally.
@@ -141,5 +141,5 @@ func TestSimulateNodeOverTLS(t *testing.T) {
 	d.serve()
 	n := d.node()
 	n.out.await(t, `→ wss://127\.0\.0\.1:`)
-	n.out.await(t, "to be approved")
+	n.out.await(t, "pending approval")
 }

@@ -112,7 +112,7 @@ func TestSimulateGlassesReportsWhatIsWrong(t *testing.T) {
 	defer sloppy.Close()
 	o := d.do("", "simulate", "glasses", "--url", sloppy.URL, "hi")
 	if o.code != exitFailed || o.stdout != "hi\n" || !strings.Contains(o.stderr,
-		"against the protocol: 0 done events") || !strings.Contains(o.stderr, "see above") {
+		"protocol violation: 0 done events") || !strings.Contains(o.stderr, "see above") {
 		t.Errorf("a sloppy server gives %+v", o)
 	}
 }

@@ -99,30 +99,30 @@ func (c *simulateXiaozhiCmd) validate() error {
 	c.perSecond = rate
 	switch {
 	case err != nil || !(rate > 0 && rate < 1e6):
-		return usage(i18n.Message("--ramp is %q; it has to look like 50/s"), c.Ramp)
+		return usage(i18n.Message("--ramp is %q; it must have the form 50/s"), c.Ramp)
 	case c.Count < 0 || c.Count > maxBoards:
-		return usage(i18n.Message("--count is %d; it has to be between 1 and %d"),
+		return usage(i18n.Message("--count is %d; it must be between 1 and %d"),
 			c.Count, maxBoards)
 	case c.Talk < 0 || c.Talk > max(c.Count, 0):
-		return usage(i18n.Message("--talk is %d; it has to be between 0 and what --count is"), c.Talk)
+		return usage(i18n.Message("--talk is %d; it must be between 0 and --count"), c.Talk)
 	case c.Stay < 0 || c.For < 0 || c.Slack < 0:
 		return usage(i18n.Message("a time cannot be negative"))
 	case c.Count > 0 && (c.MAC != "" || c.UUID != "" || c.Check || c.Once):
-		return usage(i18n.Message("--count does not go together with --mac, --uuid, --check or --once"))
+		return usage(i18n.Message("--count cannot be used with --mac, --uuid, --check or --once"))
 	case c.Check && c.Once:
-		return usage(i18n.Message("--check does not go together with --once"))
+		return usage(i18n.Message("--check cannot be used with --once"))
 	}
 	if c.MAC != "" {
 		mac, err := net.ParseMAC(c.MAC)
 		if err != nil || len(mac) != 6 {
-			return usage(i18n.Message("--mac is %q; it has to look like 02:00:00:12:34:56"), c.MAC)
+			return usage(i18n.Message("--mac is %q; it must have the form 02:00:00:12:34:56"), c.MAC)
 		}
 		c.MAC = mac.String()
 	}
 	if c.UUID != "" {
 		id, err := uuid.Parse(c.UUID)
 		if err != nil {
-			return usage(i18n.Message("--uuid is %q, which is no UUID"), c.UUID)
+			return usage(i18n.Message("--uuid is %q, which is not a UUID"), c.UUID)
 		}
 		c.UUID = id.String()
 	}
@@ -142,7 +142,7 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 	if c.Picture != "" {
 		if opt.Picture, err = readPicture(c.Picture); err == nil &&
 			!bytes.HasPrefix(opt.Picture, []byte{0xff, 0xd8, 0xff}) {
-			err = i18n.Message("%s is no JPEG file, and cameras of boards take nothing else").Errorf(c.Picture)
+			err = i18n.Message("%s is not a JPEG file; cameras of boards take only JPEG photos").Errorf(c.Picture)
 		}
 	}
 	if c.Insecure {
@@ -165,7 +165,7 @@ func (c *simulateXiaozhiCmd) speech() (all [][][]byte, err error) {
 		}
 		packets, err := sim.ParseSpeech(data)
 		if err == nil && len(packets) == 0 {
-			err = i18n.Message("nothing is said").Errorf()
+			err = i18n.Message("there is nothing to say").Errorf()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

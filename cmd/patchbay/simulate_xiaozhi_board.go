@@ -37,21 +37,21 @@ func newDesktopBoard(sh *shell, c *simulateXiaozhiCmd, opt sim.Options, speech [
 const (
 	msgBoardIs     = i18n.Message("Board %s (%s, %s)")
 	msgBoardLines  = i18n.Message("/wake, /press, /hold, /release, /say, /abort, /drop, /vanish, /boot, /quit; anything else is sent as typed text.")
-	msgBoardCode   = i18n.Message("It shows the code %[1]s. Make it yours with: patchbay device approve %[1]s")
-	msgBoardPlayed = i18n.Message("  it played %.1f s, the first sound after %s")
-	msgBoardAsleep = i18n.Message("There is no conversation; /wake or /press begins one.")
+	msgBoardCode   = i18n.Message("It shows the pairing code %[1]s. Approve it with: patchbay device approve %[1]s")
+	msgBoardPlayed = i18n.Message("  played %.1f s, first sound after %s")
+	msgBoardAsleep = i18n.Message("There is no conversation; /wake or /press starts one.")
 )
 
 // boardEvents are the events that are printed. Others are printed only with -v.
 var boardEvents = map[sim.EventKind]i18n.Message{
 	sim.EventTranscript:   "  understood: %s",
 	sim.EventSentence:     "  says: %s",
-	sim.EventEmotion:      "  makes a face: %s",
+	sim.EventEmotion:      "  emotion: %s",
 	sim.EventAlert:        "  alert: %s",
-	sim.EventCall:         "  is called: %s",
-	sim.EventNotification: "  plays a notification: %s",
+	sim.EventCall:         "  call: %s",
+	sim.EventNotification: "  notification sound: %s",
 	sim.EventDisconnected: "  disconnected: %s",
-	sim.EventUpgrade:      "  takes firmware %s",
+	sim.EventUpgrade:      "  downloads firmware %s",
 }
 
 // watch prints an event.
@@ -118,7 +118,7 @@ func playedSeconds(a sim.Answer) float64 {
 	return (time.Duration(a.Packets) * wire.DownlinkFrame).Seconds()
 }
 
-const msgBoardStays = i18n.Message("It can be called now, for %s; Ctrl-C ends that.")
+const msgBoardStays = i18n.Message("It can be called for %s; press Ctrl-C to stop.")
 
 // waitForCalls waits for tool calls for a while.
 func (b *desktopBoard) waitForCalls(ctx context.Context) {
@@ -138,7 +138,7 @@ func brokenRules(v []sim.Violation) error {
 	if len(v) == 0 {
 		return nil
 	}
-	return i18n.Message("the server breaks the boards' protocol in %d ways, see above").Errorf(len(v))
+	return i18n.Message("the server violates the boards' protocol in %d ways, see above").Errorf(len(v))
 }
 
 // session runs the lines of standard input.

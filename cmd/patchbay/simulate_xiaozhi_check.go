@@ -27,24 +27,24 @@ var boardChecks = []struct {
 	check string
 	about i18n.Message
 }{
-	{"C1", i18n.Message("the answer to the call home")},
+	{"C1", i18n.Message("the response to the configuration request")},
 	{"C2", i18n.Message("wrong tokens are refused")},
 	{"C3", i18n.Message("the hello")},
 	{"C4", i18n.Message("frames of sound")},
 	{"C5", i18n.Message("requests for tools")},
 	{"C6", i18n.Message("sound is between start and stop")},
-	{"C7", i18n.Message("the pace of sending")},
-	{"C8", i18n.Message("the moment of stop")},
+	{"C7", i18n.Message("timing of packets")},
+	{"C8", i18n.Message("timing of stop")},
 	{"C9", i18n.Message("interrupting")},
-	{"C10", i18n.Message("odd sound is put up with")},
-	{"C11", i18n.Message("the wake word is no question")},
+	{"C10", i18n.Message("malformed audio is tolerated")},
+	{"C11", i18n.Message("the wake word is not a question")},
 	{"C12", i18n.Message("how a conversation ends")},
-	{"C13", i18n.Message("the newest connection counts")},
-	{"C14", i18n.Message("a missing pong is no reason to hang up")},
+	{"C13", i18n.Message("the newest connection replaces the older one")},
+	{"C14", i18n.Message("a missing pong does not end the connection")},
 	{"C15", i18n.Message("MQTT")},
 	{"C16", i18n.Message("datagrams")},
 	{"C17", i18n.Message("photos")},
-	{"C18", i18n.Message("odd messages are put up with")},
+	{"C18", i18n.Message("malformed messages are tolerated")},
 	{"C20", i18n.Message("firmware")},
 }
 
@@ -82,10 +82,10 @@ const msgStep = i18n.Message("• %s")
 const (
 	msgStepBoot   = i18n.Message("turn on, try wrong tokens")
 	msgStepAsk    = i18n.Message("ask twice")
-	msgStepOdd    = i18n.Message("send odd messages and sound, and ask again")
+	msgStepOdd    = i18n.Message("send malformed messages and audio, and ask again")
 	msgStepAbort  = i18n.Message("interrupt an answer")
 	msgStepCall   = i18n.Message("be called by the server: volume, photo")
-	msgStepVanish = i18n.Message("vanish, come back, and ask again")
+	msgStepVanish = i18n.Message("disconnect, reconnect, and ask again")
 	msgStepSilent = i18n.Message("say nothing until the server ends the conversation (%s at most)")
 )
 

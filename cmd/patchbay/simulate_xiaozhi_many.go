@@ -68,10 +68,10 @@ func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Option
 		fmt.Fprintln(sh.stderr, msgBroken.In(sh.lang, plain(sim.Violation(v).String())))
 	}
 	if m.why != nil {
-		return i18n.Message("%d things failed; the first: %v").Errorf(m.failed.Load(), m.why)
+		return i18n.Message("%d operations failed; the first: %v").Errorf(m.failed.Load(), m.why)
 	}
 	if len(f.Violations) > 0 {
-		return i18n.Message("the server breaks the boards' protocol in %d ways, see above").Errorf(len(f.Violations))
+		return i18n.Message("the server violates the boards' protocol in %d ways, see above").Errorf(len(f.Violations))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func figuresOf(t *sim.Total) boardFigures {
 
 const (
 	msgRowBoards  = i18n.Message("boards")
-	msgRowHome    = i18n.Message("calls home")
+	msgRowHome    = i18n.Message("configuration requests")
 	msgRowHello   = i18n.Message("hellos")
 	msgRowAnswers = i18n.Message("answers")
 	msgRowSent    = i18n.Message("packets sent")
@@ -85,7 +85,7 @@ const (
 
 	msgSpread   = i18n.Message("p50 %s, p95 %s, p99 %s, max %s")
 	msgUnsent   = i18n.Message("%d more could not be sent")
-	msgDroppeds = i18n.Message("%d dropped, %d times nothing to play")
+	msgDroppeds = i18n.Message("%d dropped, %d underruns")
 	msgPhotosOf = i18n.Message("%d photos, %d notifications")
 )
 

@@ -47,7 +47,7 @@ func TestSimulateBoardOnce(t *testing.T) {
 	d, s := withBoards(t)
 	board := []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t)}
 	got := d.ok(board...)
-	for _, want := range []string{"(fw242, manual)\n", "understood: 0.", "says: No speech engine", "it played 1.0 s"} {
+	for _, want := range []string{"(fw242, manual)\n", "understood: 0.", "says: No speech engine", "played 1.0 s"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -117,7 +117,7 @@ func TestSimulateBoardShowsItsCode(t *testing.T) {
 			"--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
 	}()
 	d.ok("device", "approve", out.await(t, `device approve (\d{6})\n`))
-	if code := <-ended; code != 0 || !strings.Contains(out.String(), "it played") {
+	if code := <-ended; code != 0 || !strings.Contains(out.String(), "played") {
 		t.Errorf("it ends with %d: %s\n%s", code, &errs, &out)
 	}
 }
@@ -148,7 +148,7 @@ func TestSimulateBoardSession(t *testing.T) {
 		{"/drop", "", "There is no conversation"},
 		{"/say 7", "", "there is no recording 7; there are 1"},
 		{"/dance", "", "there is no /dance; /wake"},
-		{"/say", "(?s)understood: 0.*it played", ""},
+		{"/say", "(?s)understood: 0.*played", ""},
 		{"hello there", "says: hello there", ""}, // after a wake word, so the conversation must end first
 		{"/press", "", ""},
 		{"good bye", "says: good bye", ""},
@@ -186,7 +186,7 @@ func TestSimulateManyBoards(t *testing.T) {
 	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "5m", "--count", "130", "--ramp", "1000/s", "--for",
 		"0s")
 	// on a slow machine it also prints progress
-	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\ncalls home        130") {
+	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\nconfiguration requests        130") {
 		t.Errorf("as text they are\n%+v", o)
 	}
 }
@@ -196,8 +196,8 @@ func TestSimulateBoardReportsWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
 	for _, c := range []struct{ answer, broken, failed string }{
 		{`{"websocket":{"url":"ws://127.0.0.1:1/","a_name_that_is_too_long":"x"}}`,
-			"against the protocol: C1: the name websocket.a_name", "the board crashed"},
-		{`{}`, "against the protocol: C1: there is neither", "nowhere to connect to"},
+			"protocol violation: C1: the name websocket.a_name", "the board crashed"},
+		{`{}`, "protocol violation: C1: there is neither", "nowhere to connect to"},
 		{`{"websocket":{"url":"ws://127.0.0.1:1/"},"mqtt":{"endpoint":"127.0.0.1:1"}}`, "", "connection refused"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -100,16 +100,16 @@ func (f serverFlags) named(sh *shell) (*api.Client, error) {
 	}
 	if address == "" {
 		if f.Key != "" {
-			return nil, usage(i18n.Message("--key is given without --server"))
+			return nil, usage(i18n.Message("--key requires --server"))
 		}
 		return nil, nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, usage(i18n.Message("the server's address has to look like https://board.example.org"))
+		return nil, usage(i18n.Message("the server's address must have the form https://board.example.org"))
 	}
 	if key == "" {
-		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"))
+		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator creates one)"))
 	}
 	named := api.NewClient(address, key, sh.lang)
 	named.HTTP.Transport = explainedTransport{http.DefaultTransport}
@@ -158,7 +158,7 @@ func (c *conn) findBot(ctx context.Context, ref string) (control.BotView, error)
 // explainNoBot replaces the error about a bot that does not exist by one with a hint.
 func explainNoBot(err error, ref string) error {
 	if isMissing(err) {
-		return i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
+		return i18n.Message("there is no bot %q; patchbay bot list lists the bots").Errorf(ref)
 	}
 	return err
 }

@@ -134,12 +134,12 @@ func TestServeInATerminal(t *testing.T) {
 func TestUserAddAsksForAPassword(t *testing.T) {
 	d := newDesk(t)
 	s := d.typing("user", "add", "ada")
-	s.wait("A password for ada")
+	s.wait("Console password for ada")
 	s.wait("New password: ")
 	s.enter("correct horse\n")
-	s.wait("Once more: ")
+	s.wait("Repeat: ")
 	s.enter("correct horse\n")
-	s.wait("ada has an account now (admin).")
+	s.wait("ada now has an account (admin).")
 	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
 		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
 	}
@@ -158,7 +158,7 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	s = d.typing("user", "add", "eve")
 	s.wait("New password: ")
 	s.enter("correct horse\n")
-	s.wait("Once more: ")
+	s.wait("Repeat: ")
 	s.enter("another horse\n")
 	s.wait("the two are not the same")
 	if code := <-s.done; code != exitFailed || strings.Contains(d.ok("user", "list"), "eve") {
@@ -174,7 +174,7 @@ func TestBackupAsksForAPassphrase(t *testing.T) {
 	s := d.typing("backup", "create", "--encrypt", file)
 	s.wait("New passphrase of the backup: ")
 	s.enter("correct horse battery\n")
-	s.wait("Once more: ")
+	s.wait("Repeat: ")
 	s.enter("correct horse battery\n")
 	s.wait("The encrypted backup is in ")
 	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
@@ -183,7 +183,7 @@ func TestBackupAsksForAPassphrase(t *testing.T) {
 	s = d.typing("backup", "restore", file)
 	s.wait("Passphrase of the backup: ")
 	s.enter("correct horse battery\n")
-	s.wait("The backup is good")
+	s.wait("The backup is valid")
 	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
 		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
 	}

@@ -15,7 +15,7 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	args := map[string]json.RawMessage{}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &args); err != nil || args == nil {
-			return nil, usage(i18n.Message(`--args has to be a JSON object, such as {"city":"Paris"}`))
+			return nil, usage(i18n.Message(`--args must be a JSON object, such as {"city":"Paris"}`))
 		}
 	}
 	var root any
@@ -48,7 +48,7 @@ func argument(types map[string]bool, text string) (json.RawMessage, error) {
 	case len(types) == 0:
 		return quoted, nil
 	}
-	return nil, i18n.Message("%q has to be JSON: %s").Errorf(text,
+	return nil, i18n.Message("%q must be JSON: %s").Errorf(text,
 		strings.Join(slices.Sorted(maps.Keys(types)), " or "))
 }
 

@@ -145,7 +145,7 @@ func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 		}
 	}
 	if end.Result.IsError {
-		return i18n.Message("%s says that it failed").Errorf(tool)
+		return i18n.Message("%s reported a failure").Errorf(tool)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func callContent(end api.ToolLine) ([]content, error) {
 		return nil, toolError(end)
 	}
 	if end.Result == nil {
-		return nil, i18n.Message("the server gave no result; is it of another version?").Errorf()
+		return nil, i18n.Message("the server returned no result; is it a different version?").Errorf()
 	}
 	return readContent(end.Result.Content)
 }

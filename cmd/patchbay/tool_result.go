@@ -29,7 +29,7 @@ type content struct {
 func readContent(raw json.RawMessage) ([]content, error) {
 	var blocks []content
 	if len(raw) > 0 && json.Unmarshal(raw, &blocks) != nil {
-		return nil, i18n.Message("the result cannot be read; --json shows it as it is").Errorf()
+		return nil, i18n.Message("the result cannot be read; --json prints it unchanged").Errorf()
 	}
 	return blocks, nil
 }

@@ -26,12 +26,12 @@ type ruleSet struct {
 const (
 	msgRuleAllow  = i18n.Message("%s is allowed, even if it is dangerous.")
 	msgRuleDeny   = i18n.Message("%s is denied to all programs and bots.")
-	msgRuleReset  = i18n.Message("The rule for %s is taken back: what is not dangerous is allowed.")
-	msgMatches    = i18n.Message("Tools that it matches now: %d.")
-	msgStays      = i18n.Message("The rule %[1]s denies it still; take that back with: patchbay tool reset %[2]s")
-	msgUnaware    = i18n.Message("These instances have not confirmed it: %s. They update by themselves; until then the rule does not hold there.")
-	msgUnasked    = i18n.Message("No server runs here that could confirm it. Servers that run elsewhere update within seconds.")
-	msgRuleNobody = i18n.Message("there is no rule for %s; patchbay tool rules shows those there are")
+	msgRuleReset  = i18n.Message("The rule for %s is removed: tools that are not dangerous are allowed.")
+	msgMatches    = i18n.Message("Tools that match now: %d.")
+	msgStays      = i18n.Message("The rule %[1]s still denies it; remove that rule with: patchbay tool reset %[2]s")
+	msgUnaware    = i18n.Message("These instances have not confirmed it: %s. They update automatically; until then, the rule does not apply there.")
+	msgUnasked    = i18n.Message("No server runs on this machine to confirm the change. Servers elsewhere update within seconds.")
+	msgRuleNobody = i18n.Message("there is no rule for %s; patchbay tool rules lists the rules")
 )
 
 // set sets the rule, and waits until it is in effect.

@@ -24,7 +24,7 @@ func (toolRulesCmd) Help() string {
 const (
 	msgRule    = i18n.Message("RULE")
 	msgDecided = i18n.Message("SINCE")
-	msgNoRules = i18n.Message("There are no rules: every tool is allowed that is not dangerous.")
+	msgNoRules = i18n.Message("There are no rules: all tools that are not dangerous are allowed.")
 )
 
 // Run lists the rules.

@@ -35,7 +35,7 @@ func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		if t == nil {
-			return i18n.Message("there is no tool %q; patchbay tool list --all shows those there are").Errorf(c.Tool)
+			return i18n.Message("there is no tool %q; patchbay tool list --all lists the tools").Errorf(c.Tool)
 		}
 		return sh.result(t, func() { sh.showTool(t) })
 	})
@@ -48,7 +48,7 @@ func (c *conn) findTool(ctx context.Context, user, name string) (*control.Tool, 
 		return nil, err
 	}
 	if n := len(list.Tools); n > 1 {
-		return nil, usage(i18n.Message("%d people have a tool named %s; say whose with --user NAME"), n, name)
+		return nil, usage(i18n.Message("%d people have a tool named %s; choose one with --user NAME"), n, name)
 	}
 	return &list.Tools[0], nil
 }
@@ -56,11 +56,11 @@ func (c *conn) findTool(ctx context.Context, user, name string) (*control.Tool, 
 const (
 	msgHeadTool    = i18n.Message("%s (%s, from %s)")
 	msgToolOwner   = i18n.Message("It belongs to %s.")
-	msgReadOnly    = i18n.Message("It only reads; it changes nothing.")
+	msgReadOnly    = i18n.Message("It is read-only.")
 	msgHeadArgs    = i18n.Message("\nArguments")
 	msgHeadResult  = i18n.Message("\nResult")
 	adviceLetTool  = i18n.Message("To allow it: patchbay tool allow %s")
-	adviceSeeRules = i18n.Message("The rules are shown by: patchbay tool rules")
+	adviceSeeRules = i18n.Message("To list the rules: patchbay tool rules")
 )
 
 func (sh *shell) showTool(t *control.Tool) {

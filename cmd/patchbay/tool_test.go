@@ -130,7 +130,7 @@ func TestToolCall(t *testing.T) {
 func TestToolCallFails(t *testing.T) {
 	d, _ := withLamp(t)
 	if o := d.do("", "tool", "call", "lamp_fail"); o.code != exitFailed || o.stdout != "there is no bulb\n" ||
-		o.stderr != "patchbay: lamp_fail says that it failed\n" {
+		o.stderr != "patchbay: lamp_fail reported a failure\n" {
 		t.Errorf("a tool that fails gives %+v", o)
 	}
 	if o := d.do("", "tool", "call", "lamp_burn", "--json"); o.code != exitFailed ||

@@ -60,10 +60,10 @@ func (c *unbindCmd) choose(bot control.BotView, wearers []control.Wearer) ([]con
 	if c.UserID == "" {
 		switch {
 		case len(wearers) == 0:
-			return nil, i18n.Message("nobody is bound to %s").Errorf(bot.Name)
+			return nil, i18n.Message("no wearer is bound to %s").Errorf(bot.Name)
 		case len(wearers) > 1 && !c.All:
 			return nil,
-				usage(i18n.Message("%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"), len(wearers), bot.Name, bot.Number)
+				usage(i18n.Message("%d wearers are bound to %s; choose one with --user-id (patchbay bind %d --list lists them), or use --all"), len(wearers), bot.Name, bot.Number)
 		}
 		return wearers, nil
 	}
@@ -74,7 +74,7 @@ func (c *unbindCmd) choose(bot control.BotView, wearers []control.Wearer) ([]con
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, i18n.Message("nobody with the id %q is bound to %s; patchbay bind %d --list shows who is").
+		return nil, i18n.Message("no wearer with the id %q is bound to %s; patchbay bind %d --list lists the wearers").
 			Errorf(c.UserID, bot.Name, bot.Number)
 	}
 	return chosen, nil

@@ -27,11 +27,11 @@ func (f *upstreamFlags) find(ctx context.Context, sh *shell, use func(*conn, con
 		all = slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Slug != f.Name })
 		switch len(all) {
 		case 0:
-			return i18n.Message("there is no upstream %q; patchbay upstream list shows those there are").Errorf(f.Name)
+			return i18n.Message("there is no upstream %q; patchbay upstream list lists the upstreams").Errorf(f.Name)
 		case 1:
 			return use(at, all[0])
 		}
-		return usage(i18n.Message("%d people have an upstream named %s; say whose with --user NAME"), len(all), f.Name)
+		return usage(i18n.Message("%d people have an upstream named %s; choose one with --user NAME"), len(all), f.Name)
 	})
 }
 
@@ -51,9 +51,9 @@ func problemText(told, cause string) string {
 
 const (
 	msgFoundServer = i18n.Message("Connected to %s (MCP %s, %s): tools: %d.")
-	msgFoundHidden = i18n.Message("Left out by its settings allow and deny: %d more.")
-	msgFoundBad    = i18n.Message("Skipped, since their names or schemas cannot be used: %d more.")
-	msgFoundCut    = i18n.Message("It has more tools than are taken over; choose with allow, or raise max_tools.")
+	msgFoundHidden = i18n.Message("Excluded by its settings allow and deny: %d more.")
+	msgFoundBad    = i18n.Message("Skipped because their names or schemas are not usable: %d more.")
+	msgFoundCut    = i18n.Message("It has more tools than max_tools; select tools with allow, or raise max_tools.")
 )
 
 // toolsNamed is how many tools are listed by name after a check.

@@ -57,7 +57,7 @@ type upstreamAdded struct {
 const (
 	msgUpstreamAdded = i18n.Message("The upstream %s is added; the names of its tools begin with %s_.")
 	msgTakenUp       = i18n.Message("A running server connects to it within seconds.")
-	msgEndpointURL   = i18n.Message("Give this address to the tool server (it holds the token; keep it now, it is not shown again):")
+	msgEndpointURL   = i18n.Message("Give this address to the tool server (it contains the token; save it now, it is shown only once):")
 	msgCloudAdded    = i18n.Message("The upstream %s is added. From now on the service at %s can call these tools: %s. To end that: patchbay upstream rm %s%s")
 )
 
@@ -74,7 +74,7 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 		added, err := api.AddUpstream.Call(ctx, at.Client, control.NewUpstream{Name: c.Name, Kind: kind,
 			Settings: settings, Unchecked: c.NoCheck, User: c.User})
 		if e, ok := errors.AsType[*api.ServerError](err); ok && e.Status == http.StatusServiceUnavailable {
-			return i18n.Message("%v --no-check saves it nevertheless").Errorf(err)
+			return i18n.Message("%v Use --no-check to save it anyway").Errorf(err)
 		}
 		if err != nil {
 			return err
@@ -97,15 +97,15 @@ func (c *upstreamAddCmd) checkFlags() error {
 	}
 	switch {
 	case ways != 1:
-		return usage(i18n.Message("say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"))
+		return usage(i18n.Message("give exactly one of --url URL, -- COMMAND, --endpoint and --cloud URL"))
 	case c.URL == "" && (c.Token != "" || len(c.Header) > 0):
-		return usage(i18n.Message("--token and --header go with --url; give a command its secrets by --env"))
+		return usage(i18n.Message("--token and --header require --url; pass secrets to a command with --env"))
 	case len(c.Command) == 0 && len(c.Env) > 0:
-		return usage(i18n.Message("--env goes with a command"))
+		return usage(i18n.Message("--env requires a command"))
 	case c.Cloud == "" && len(c.Tools) > 0:
-		return usage(i18n.Message("--tools goes with --cloud; --set allow=… chooses among the tools of a server"))
+		return usage(i18n.Message("--tools requires --cloud; use --set allow=… to choose tools of a server"))
 	case c.Cloud != "" && len(c.Tools) == 0:
-		return usage(i18n.Message("--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"))
+		return usage(i18n.Message("--tools is missing: list the tools that the service may call, such as --tools 'lamp_*'"))
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (sh *shell) headers(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usage(i18n.Message("--header has to look like 'X-API-Key: value'"))
+			return nil, usage(i18n.Message("--header must have the form 'X-API-Key: value'"))
 		}
 		value, err := sh.value(strings.TrimSpace(value))
 		if err != nil {

@@ -27,7 +27,7 @@ Examples:
 func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
 	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
 		if u.Kind != control.KindServer {
-			return i18n.Message("only a running server knows how %s is connected; see: patchbay upstream list%s").
+			return i18n.Message("only a running server knows the connection status of %s; see: patchbay upstream list%s").
 				Errorf(u.Slug, c.retryFlags())
 		}
 		found, err := api.CheckUpstream.Call(ctx, at.Client, control.UpstreamChange{Upstream: u.Number})

@@ -38,7 +38,7 @@ func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
 const (
 	msgWhere       = i18n.Message("WHERE")
 	msgToolCount   = i18n.Message("TOOLS")
-	msgNoUpstreams = i18n.Message("There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help")
+	msgNoUpstreams = i18n.Message("There are no upstreams yet. To add a tool server: patchbay upstream add --help")
 	msgConnecting  = i18n.Message("connecting")
 	msgWaits       = i18n.Message("waiting")
 	msgElsewhere   = i18n.Message("by another instance")

@@ -40,9 +40,9 @@ const (
 	msgUpSince      = i18n.Message("since %s")
 	msgItsServer    = i18n.Message("Its server: %s %s (MCP %s, %s)")
 	msgItsTools     = i18n.Message("Its tools: %d")
-	msgNextTry      = i18n.Message("It is tried again at %s")
-	msgItsLines     = i18n.Message("\nWhat the command said last")
-	msgShimSee      = i18n.Message("It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s")
+	msgNextTry      = i18n.Message("Next attempt at %s")
+	msgItsLines     = i18n.Message("\nLast output of the command")
+	msgShimSee      = i18n.Message("It is an OpenClaw gateway. To see the status of its nodes: patchbay shim status %s")
 	msgCloudCalls   = i18n.Message("This service can call the tools of allow.")
 )
 

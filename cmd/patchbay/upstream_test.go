@@ -73,7 +73,7 @@ func TestUpstreamOverHTTP(t *testing.T) {
 		return rows[0].State == control.UpstreamFailed && strings.Contains(rows[0].Problem, "wants a token")
 	})
 	if got := d.ok("upstream", "show", "lamp"); !strings.Contains(got, "failed\n") ||
-		!strings.Contains(got, "It is tried again at") || strings.Contains(got, "wrong-token") {
+		!strings.Contains(got, "Next attempt at") || strings.Contains(got, "wrong-token") {
 		t.Errorf("in trouble it is shown as\n%s", got)
 	}
 	d.failing(exitFailed, "", []string{"upstream", "check", "lamp"}, "wants a token")
@@ -152,7 +152,7 @@ func TestUpstreamThatConnectsHere(t *testing.T) {
 	if got := d.ok("upstream", "show", "robot") + d.ok("upstream", "list"); strings.Contains(got, rotated.Token) {
 		t.Errorf("the token is shown again:\n%s", got)
 	}
-	if got := d.ok("upstream", "add", "arm", "--endpoint"); !strings.Contains(got, "not shown again") ||
+	if got := d.ok("upstream", "add", "arm", "--endpoint"); !strings.Contains(got, "shown only once") ||
 		!strings.Contains(got, "  wss://board.example.org/mcp_endpoint/mcp/?token=pbt_") {
 		t.Errorf("it is added with\n%s", got)
 	}
@@ -200,7 +200,7 @@ func TestUpstreamThatCallsOurTools(t *testing.T) {
 
 func TestUpstreamErrors(t *testing.T) {
 	d := blankDesk(t)
-	d.failing(exitFailed, "", []string{"upstream", "list"}, "there is nothing in "+d.data)
+	d.failing(exitFailed, "", []string{"upstream", "list"}, d.data+" contains no data yet")
 	d.ok("user", "add", "ada")
 	add := func(args ...string) []string { return append([]string{"upstream", "add"}, args...) }
 	for _, c := range []struct {

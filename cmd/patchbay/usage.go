@@ -38,7 +38,7 @@ var parserMessages = []parserMessage{
 	{regexp.MustCompile(`^expected one of (.+)$`), i18n.Message("expected one of %s")},
 	{regexp.MustCompile(`^missing flags: (.+)$`), i18n.Message("missing flags: %s")},
 	{regexp.MustCompile(`^(?:expected|missing positional arguments) "?(<.+>[^"]*)"?$`), i18n.Message("missing: %s")},
-	{regexp.MustCompile(`^(.+?): expected .* value but got .*$`), i18n.Message("%s lacks its value")},
+	{regexp.MustCompile(`^(.+?): expected .* value but got .*$`), i18n.Message("%s needs a value")},
 	{regexp.MustCompile(`^(--[^:]+): (.+)$`), i18n.Message("setting\x04%s: %s")},
 	{regexp.MustCompile(`^(.+) and (.+) can't be used together$`), i18n.Message("%s and %s can't be used together")},
 }

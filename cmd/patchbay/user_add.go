@@ -26,8 +26,8 @@ func (userAddCmd) Help() string {
 }
 
 const (
-	msgPersonAdded  = i18n.Message("%s has an account now (%s).")
-	msgPasswordWhat = i18n.Message("A password for %s to sign in to the console with (at least 8 characters; none: press Enter).")
+	msgPersonAdded  = i18n.Message("%s now has an account (%s).")
+	msgPasswordWhat = i18n.Message("Console password for %s (at least 8 characters; press Enter for none).")
 	msgCannotSignIn = i18n.Message("%s has no password and cannot sign in to the console; set one: patchbay user passwd %s%s")
 )
 
@@ -74,7 +74,7 @@ func (c *userAddCmd) ask(ctx context.Context, sh *shell, at *conn) (string, erro
 }
 
 const (
-	msgNextBot   = i18n.Message("Next, plug in a bot:\n  patchbay bot add --name lobster --kind echo%s")
+	msgNextBot   = i18n.Message("Next, add a bot:\n  patchbay bot add --name lobster --kind echo%s")
 	msgThenServe = i18n.Message("and start the server:\n  patchbay serve%s")
 )
 

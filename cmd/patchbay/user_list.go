@@ -62,5 +62,5 @@ func findPerson(ctx context.Context, at *conn, name string) (control.Person, err
 		}
 	}
 	return control.Person{},
-		i18n.Message("there is nobody named %q; patchbay user list shows who there is").Errorf(name)
+		i18n.Message("there is no user %q; patchbay user list lists the users").Errorf(name)
 }

@@ -29,8 +29,8 @@ func (userPasswdCmd) Help() string {
 
 const (
 	msgNewPassword = i18n.Message("New password: ")
-	msgAgain       = i18n.Message("Once more: ")
-	msgPasswordSet = i18n.Message("%s has a new password.")
+	msgAgain       = i18n.Message("Repeat: ")
+	msgPasswordSet = i18n.Message("The password of %s is changed.")
 )
 
 // Run sets the password.
@@ -75,7 +75,7 @@ func (sh *shell) readPassword(ctx context.Context) (string, error) {
 func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
-		return "", usage(i18n.Message("standard input is no terminal to ask for a password on; use --password-stdin"))
+		return "", usage(i18n.Message("standard input is not a terminal, so no password can be entered; use --password-stdin"))
 	}
 	return sh.askTwice(ctx, fd, msgNewPassword)
 }
@@ -93,7 +93,7 @@ func (sh *shell) askTwice(ctx context.Context, fd int, first i18n.Message) (stri
 		}
 	}
 	if typed[0] != typed[1] {
-		return "", i18n.Message("the two are not the same; nothing was changed").Errorf()
+		return "", i18n.Message("the two entries do not match; nothing was changed").Errorf()
 	}
 	return typed[0], nil
 }

@@ -44,14 +44,14 @@ func NewClient(url, key string, lang i18n.Lang) *Client {
 }
 
 // ErrUnauthorized means that the server refuses the key.
-var ErrUnauthorized = i18n.Message("the server refuses the key; it needs scope operator or admin, and must not be revoked").Errorf()
+var ErrUnauthorized = i18n.Message("the server rejects the key; it needs scope operator or admin, and must not be revoked").Errorf()
 
 const (
-	msgNotPatchbay = i18n.Message("%s does not answer as a Patchbay server does")
+	msgNotPatchbay = i18n.Message("%s does not respond like a Patchbay server")
 	msgAnswers     = i18n.Message("%s answers %s; is it a Patchbay server?")
 	msgUnreachable = i18n.Message("%s cannot be reached: %v")
 	msgUnnamed     = i18n.Message("a name or number is missing")
-	msgBroke       = i18n.Message("the connection broke before the answer was finished")
+	msgBroke       = i18n.Message("the connection was lost before the answer was complete")
 )
 
 // Call calls the operation. Its error is a [*ServerError] if the server refuses.

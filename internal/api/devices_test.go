@@ -236,8 +236,8 @@ func TestApprove(t *testing.T) {
 		{400, "60 characters", h.bobs, `{"code":"` + code + `","name":"` + strings.Repeat("字", 61) + `"}`},
 		{400, "control characters", h.bobs, `{"code":"` + code + `","name":"a\u0007"}`},
 		{400, "cannot be empty", h.bobs, `{"code":"` + code + `","name":" "}`},
-		{400, "not what is wanted", h.bobs, `{"code":123456}`},
-		{400, "not what is wanted", h.bobs, strings.Repeat(" ", 100<<10)},
+		{400, "body is invalid", h.bobs, `{"code":123456}`},
+		{400, "body is invalid", h.bobs, strings.Repeat(" ", 100<<10)},
 		{403, "scope admin", h.bobs, `{"code":"` + code + `","user":"ada"}`},
 		{400, "2 people", h.local, `{"code":"` + code + `"}`},
 		{404, "nobody named", h.local, `{"code":"` + code + `","user":"eve"}`},
@@ -308,7 +308,7 @@ func TestChangeDevice(t *testing.T) {
 		want, body string
 	}{
 		{400, "nothing to change", `{}`},
-		{400, "not what is wanted", `{"name":1}`},
+		{400, "body is invalid", `{"name":1}`},
 		{400, "websocket, mqtt or default", `{"transport":"pigeon","name":"x"}`},
 		{404, "has no bot", `{"name":"x","bot":"nobody"}`},
 		{404, "has no bot", fmt.Sprintf(`{"name":"x","bot":"%d"}`, h.bot.Number)},
@@ -370,7 +370,7 @@ func TestPagesOfDevices(t *testing.T) {
 			t.Errorf("%s lists %d, and then from %d", c.query, len(page.Devices), page.Next)
 		}
 	}
-	h.failing(400, "it is a number", h.admin, "GET", "?limit=x", "")
+	h.failing(400, "it must be a number", h.admin, "GET", "?limit=x", "")
 }
 
 // plugged plugs a device's provider in for ada's kettle, awake.

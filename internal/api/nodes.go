@@ -99,9 +99,9 @@ type NodeCall struct {
 }
 
 const (
-	msgNodeName    = i18n.Message(`the body has to look like {"name":"Desktop"}`)
-	msgNoCommand   = i18n.Message("command is missing: what is the node to do?")
-	msgNodeTimeout = i18n.Message("timeout_ms has to be between 0 and 600000")
+	msgNodeName    = i18n.Message(`the request body must have the form {"name":"Desktop"}`)
+	msgNoCommand   = i18n.Message("command is missing")
+	msgNodeTimeout = i18n.Message("timeout_ms must be between 0 and 600000")
 )
 
 func (n NodeCall) action() (control.NodeAction, error) {

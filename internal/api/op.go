@@ -167,7 +167,7 @@ func readInput(w http.ResponseWriter, r *http.Request, in any, most int64) error
 	case errors.Is(err, io.EOF): // empty body
 		return nil
 	case err != nil:
-		return i18n.Message("the body is not what is wanted: %v").Errorf(err)
+		return i18n.Message("the request body is invalid: %v").Errorf(err)
 	}
 	return nil
 }
@@ -222,13 +222,13 @@ func setText(v reflect.Value, text string) error {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return i18n.Message("it is true or false").Errorf()
+			return i18n.Message("it must be true or false").Errorf()
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return i18n.Message("it is a number").Errorf()
+			return i18n.Message("it must be a number").Errorf()
 		}
 		v.SetInt(n)
 	default:

@@ -102,7 +102,7 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 		return q, false
 	}
 	if len(body) > 0 && json.Unmarshal(body, &q) != nil {
-		fail(w, problem.Invalid, `the body is not what is wanted: {"arguments":{…}}`)
+		fail(w, problem.Invalid, `the request body must have the form {"arguments":{…}}`)
 		return q, false
 	}
 	return q, true

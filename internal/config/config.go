@@ -25,183 +25,183 @@ import (
 // Config is every setting of the server. A Config returned by [Load] is valid, has absolute paths,
 // and is not modified any more, so that any goroutine may read it.
 type Config struct {
-	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means every address of this machine."`
-	PublicURL string   `key:"public_url" doc:"Address under which the outside reaches this server, such as https://board.example.org; empty means it is not known."`
-	Data      string   `key:"data" path:"true" doc:"Folder that holds everything the server keeps; empty means patchbay in the platform's data home (Linux ~/.local/share/patchbay, macOS ~/Library/Application Support/Patchbay, Windows %LocalAppData%\\Patchbay)."`
-	Lang      string   `key:"lang" default:"zh" oneof:"languages" doc:"Language for people whose device does not tell theirs."`
-	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that seals the credentials kept for other services; empty means one is made and kept in the data folder. Several instances need the same one."`
-	Proxies   []string `key:"proxies" doc:"Addresses or ranges of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, such as 127.0.0.1 or 10.0.0.0/8; empty means none."`
+	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means all addresses of this machine."`
+	PublicURL string   `key:"public_url" doc:"Public URL of this server, such as https://board.example.org; empty means it is not known."`
+	Data      string   `key:"data" path:"true" doc:"Data folder of the server; empty means patchbay in the platform's data directory (Linux ~/.local/share/patchbay, macOS ~/Library/Application Support/Patchbay, Windows %LocalAppData%\\Patchbay)."`
+	Lang      string   `key:"lang" default:"zh" oneof:"languages" doc:"Language for people whose device does not report theirs."`
+	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that encrypts the stored credentials for other services; empty means that a key is generated and stored in the data folder. All instances need the same key."`
+	Proxies   []string `key:"proxies" doc:"Addresses or ranges of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted, such as 127.0.0.1 or 10.0.0.0/8; empty means none."`
 
-	Log      Log      `key:"log" doc:"What the server writes to standard error about its work."`
-	Database Database `key:"database" doc:"Where accounts, bots, devices and traces are kept."`
-	Bus      Bus      `key:"bus" doc:"How several instances reach one another. One instance alone needs nothing here."`
-	TLS      TLS      `key:"tls" doc:"Serve https directly. Leave both empty behind a reverse proxy."`
-	Limits   Limits   `key:"limits" doc:"Bounds that protect the server from too much at once."`
-	Turn     Turn     `key:"turn" doc:"How long a question and its answer may take."`
+	Log      Log      `key:"log" doc:"Log output on standard error."`
+	Database Database `key:"database" doc:"Storage of accounts, bots, devices and traces."`
+	Bus      Bus      `key:"bus" doc:"Connection between several instances. A single instance needs no settings here."`
+	TLS      TLS      `key:"tls" doc:"Serve HTTPS directly. Leave both empty behind a reverse proxy."`
+	Limits   Limits   `key:"limits" doc:"Limits that protect the server from overload."`
+	Turn     Turn     `key:"turn" doc:"Timeouts of questions and answers."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
 	XiaoZhi  XiaoZhi  `key:"xiaozhi" doc:"XiaoZhi voice boards."`
-	Nodes    Nodes    `key:"nodes" doc:"OpenClaw's nodes and operators that connect to this server."`
-	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures whose addresses came from outside. Loopback and private addresses are refused unless allow_nets has them."`
-	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
-	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
-	Media    Media    `key:"media" doc:"Pictures that came in with a question."`
+	Nodes    Nodes    `key:"nodes" doc:"OpenClaw nodes and operators that connect to this server."`
+	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures from addresses given by clients. Loopback and private addresses are refused unless allow_nets contains them."`
+	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, duration and outcome."`
+	History  History  `key:"history" doc:"Earlier turns of a conversation that bots receive."`
+	Media    Media    `key:"media" doc:"Pictures that were received with a question."`
 	MCP      MCP      `key:"mcp" doc:"MCP endpoints for programs that call tools, such as Claude, Cursor and agents."`
 	Learn    Learn    `key:"learn" doc:"Knowledge points and their reviews."`
-	Audit    Audit    `key:"audit" doc:"The trail of calls of tools: who called what, when, and how it ended."`
-	Metrics  Metrics  `key:"metrics" doc:"Numbers for Prometheus."`
+	Audit    Audit    `key:"audit" doc:"Audit trail of tool calls: who called what, when, and the outcome."`
+	Metrics  Metrics  `key:"metrics" doc:"Metrics for Prometheus."`
 }
 
 // Log configures logging.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"Least important messages that are logged."`
-	Format string `key:"format" default:"text" oneof:"text,json" doc:"Form of a log line."`
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"Minimum level of messages that are logged."`
+	Format string `key:"format" default:"text" oneof:"text,json" doc:"Format of log lines."`
 }
 
 // Database configures where data is stored.
 type Database struct {
-	URL      string `key:"url" secret:"true" doc:"PostgreSQL to use, as postgres://user:password@host/name; empty means SQLite in the data folder."`
-	MaxConns int    `key:"max_conns" default:"12" min:"2" max:"1000" doc:"Most connections that this instance opens to PostgreSQL, of which two are for what takes long."`
+	URL      string `key:"url" secret:"true" doc:"PostgreSQL database, as postgres://user:password@host/name; empty means SQLite in the data folder."`
+	MaxConns int    `key:"max_conns" default:"12" min:"2" max:"1000" doc:"Maximum number of connections that this instance opens to PostgreSQL; two of them are reserved for long operations."`
 }
 
 // Bus configures how instances reach one another.
 type Bus struct {
-	URL  string `key:"url" secret:"true" doc:"NATS servers, comma separated, such as nats://host:4222; empty means this instance is alone."`
-	Name string `key:"name" doc:"Name of this instance, to which a random ending is added; empty means a name made up at start."`
-	Cert string `key:"cert" path:"true" doc:"File with the certificate that this instance shows to NATS."`
+	URL  string `key:"url" secret:"true" doc:"NATS servers, comma separated, such as nats://host:4222; empty means that there is only one instance."`
+	Name string `key:"name" doc:"Name of this instance, to which a random suffix is added; empty means a generated name."`
+	Cert string `key:"cert" path:"true" doc:"File with the client certificate of this instance for NATS."`
 	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
-	CA   string `key:"ca" path:"true" doc:"File with the certificates that NATS servers are checked against; empty means the system's."`
+	CA   string `key:"ca" path:"true" doc:"File with the CA certificates for verifying NATS servers; empty means the system's."`
 }
 
 // TLS names the files for serving https. Either both are set or neither.
 type TLS struct {
-	Cert string `key:"cert" path:"true" doc:"File with the certificate chain that is shown to callers."`
+	Cert string `key:"cert" path:"true" doc:"File with the certificate chain of the server."`
 	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
 }
 
 // Limits bounds what clients can request.
 type Limits struct {
-	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Wrong keys or passwords per minute and address before further attempts are refused."`
-	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest request body without pictures."`
-	BodyImages   Size `key:"body_images" default:"8MiB" min:"1KiB" max:"256MiB" doc:"Largest request body that may carry pictures."`
-	Connections  int  `key:"connections" default:"1000" min:"0" max:"1000000" doc:"Most connections of one address at a time, but for this machine and the proxies; an IPv6 /64 counts as one address. 0 means any number."`
-	Streams      int  `key:"streams" default:"500" min:"0" max:"1000000" doc:"Most streams and open requests of one person's keys at a time, counted on each instance. 0 means any number."`
-	StreamsOfKey int  `key:"streams_of_key" default:"200" min:"0" max:"1000000" doc:"Most streams and open requests of one key at a time, counted on each instance. 0 means any number."`
-	Turns        int  `key:"turns" default:"2000" min:"1" max:"1000000" doc:"Most turns that this instance answers at once, over all bots."`
-	Calls        int  `key:"calls" default:"2000" min:"1" max:"1000000" doc:"Most calls of tools that this instance carries out at once."`
-	CallRate     int  `key:"call_rate" default:"3000" min:"0" max:"10000000" doc:"Most calls of tools per minute with one key that has no rate of its own, counted on each instance; 0 means any number."`
+	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Failed attempts with keys or passwords per minute and address before further attempts are refused."`
+	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Maximum size of a request body without pictures."`
+	BodyImages   Size `key:"body_images" default:"8MiB" min:"1KiB" max:"256MiB" doc:"Maximum size of a request body that may contain pictures."`
+	Connections  int  `key:"connections" default:"1000" min:"0" max:"1000000" doc:"Maximum number of simultaneous connections of one address, except for this machine and the proxies; an IPv6 /64 counts as one address. 0 means no limit."`
+	Streams      int  `key:"streams" default:"500" min:"0" max:"1000000" doc:"Maximum number of simultaneous streams and open requests of one person's keys, counted on each instance. 0 means no limit."`
+	StreamsOfKey int  `key:"streams_of_key" default:"200" min:"0" max:"1000000" doc:"Maximum number of simultaneous streams and open requests of one key, counted on each instance. 0 means no limit."`
+	Turns        int  `key:"turns" default:"2000" min:"1" max:"1000000" doc:"Maximum number of turns that this instance answers at the same time, over all bots."`
+	Calls        int  `key:"calls" default:"2000" min:"1" max:"1000000" doc:"Maximum number of tool calls that this instance runs at the same time."`
+	CallRate     int  `key:"call_rate" default:"3000" min:"0" max:"10000000" doc:"Maximum number of tool calls per minute with one key that has no rate of its own, counted on each instance; 0 means no limit."`
 }
 
 // Turn has the timeouts of a turn.
 type Turn struct {
-	FirstPiece time.Duration `key:"first_piece" default:"55s" min:"100ms" max:"10m" doc:"Longest wait for the first piece of an answer."`
-	Idle       time.Duration `key:"idle" default:"60s" min:"100ms" max:"1h" doc:"Longest silence between two pieces of an answer."`
-	Late       time.Duration `key:"late" default:"10m" min:"100ms" max:"1d" doc:"How long a bot may go on after the person stopped waiting, so that the answer can be told later."`
-	Heartbeat  time.Duration `key:"heartbeat" default:"7s" min:"100ms" max:"1m" doc:"How often a waiting connection is sent a heartbeat."`
-	Grace      time.Duration `key:"grace" default:"45s" min:"100ms" max:"10m" doc:"How long a bot that lost its connection is waited for before it counts as offline."`
+	FirstPiece time.Duration `key:"first_piece" default:"55s" min:"100ms" max:"10m" doc:"Maximum wait for the first piece of an answer."`
+	Idle       time.Duration `key:"idle" default:"60s" min:"100ms" max:"1h" doc:"Maximum pause between two pieces of an answer."`
+	Late       time.Duration `key:"late" default:"10m" min:"100ms" max:"1d" doc:"How long a bot may continue after the person stopped waiting, so that the answer can be delivered later."`
+	Heartbeat  time.Duration `key:"heartbeat" default:"7s" min:"100ms" max:"1m" doc:"Interval of heartbeats on a waiting connection."`
+	Grace      time.Duration `key:"grace" default:"45s" min:"100ms" max:"10m" doc:"How long a bot may be disconnected before it counts as offline."`
 }
 
 // Lingzhu configures glasses on the Lingzhu platform.
 type Lingzhu struct {
-	ErrorStyle    string        `key:"error_style" default:"sse" oneof:"sse,http" doc:"How a refused request is told: sse answers 200 with a sentence that the glasses show, http answers with a status code."`
-	QuietStart    bool          `key:"quiet_start" default:"false" doc:"Send nothing before the first piece of an answer, for platforms that would ignore a navigation command after it."`
-	WaitingText   string        `key:"waiting_text" doc:"Sentence that is shown when an answer takes long; empty means none."`
-	WaitingAfter  time.Duration `key:"waiting_after" default:"8s" min:"100ms" max:"10m" doc:"How long to wait before that sentence is shown."`
-	Binding       bool          `key:"binding" default:"true" doc:"Let glasses bind themselves to a bot by looking at its QR code."`
-	BindingHosts  []string      `key:"binding_hosts" default:"*.rokidcdn.com" doc:"Hosts from which photos of people who are not bound yet are fetched, as these people may be anybody; *.example.org means every name beneath it, an empty list any public host."`
-	PushURL       string        `key:"push_url" default:"https://rcs.rokid.com" doc:"Address of the platform's service that shows messages on glasses; empty means nothing is pushed."`
-	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Most pictures that one wearer may send in an hour."`
+	ErrorStyle    string        `key:"error_style" default:"sse" oneof:"sse,http" doc:"How a refused request is answered: sse sends status 200 with a sentence that the glasses show, http sends an error status code."`
+	QuietStart    bool          `key:"quiet_start" default:"false" doc:"Send nothing before the first piece of an answer, for platforms that otherwise ignore a navigation command."`
+	WaitingText   string        `key:"waiting_text" doc:"Sentence to show when an answer takes long; empty means none."`
+	WaitingAfter  time.Duration `key:"waiting_after" default:"8s" min:"100ms" max:"10m" doc:"Delay before that sentence is shown."`
+	Binding       bool          `key:"binding" default:"true" doc:"Let glasses bind to a bot by photographing its QR code."`
+	BindingHosts  []string      `key:"binding_hosts" default:"*.rokidcdn.com" doc:"Hosts from which photos of unbound, and therefore untrusted, people are fetched; *.example.org means all subdomains, an empty list any public host."`
+	PushURL       string        `key:"push_url" default:"https://rcs.rokid.com" doc:"Address of the platform's service that shows messages on glasses; empty disables push messages."`
+	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Maximum number of pictures that one wearer may send per hour."`
 }
 
 // XiaoZhi configures voice boards.
 type XiaoZhi struct {
-	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"How boards connect whose owner has not chosen. On websocket they can be reached only while somebody talks to them; mqtt needs mqtt and audio below."`
-	Framing   int           `key:"framing" default:"1" min:"1" max:"3" doc:"How sound is put into the frames of a WebSocket: 1 bare, 2 with timestamps, 3 with its length."`
-	MQTT      string        `key:"mqtt" doc:"Address and port that boards on MQTT connect to, such as :1883; empty means none."`
-	MQTTTLS   string        `key:"mqtt_tls" doc:"The same with TLS, with the certificate of tls, which a public authority must have signed; boards use TLS on port 8883 alone. Empty means none."`
-	Broker    string        `key:"broker" doc:"Where boards are told the MQTT server is, as host or host:port, if that is not where they found this one."`
-	Keepalive time.Duration `key:"keepalive" default:"240s" min:"10s" max:"1h" doc:"How often boards on MQTT are heard of."`
-	Audio     string        `key:"audio" doc:"Address and UDP port for the sound of boards on MQTT, such as :8884; empty means that they cannot talk."`
-	AudioHost string        `key:"audio_host" doc:"Where boards are told that is: an IPv4 address, or a name with one; empty means where they found the MQTT server."`
-	AudioPort int           `key:"audio_port" default:"0" min:"0" max:"65535" doc:"The port that they are told, if a router has another; 0 means that of audio."`
-	Join      string        `key:"join" doc:"MQTT broker of somebody else's to which boards connect instead of this server, such as mqtts://mqtt.example.org; it has to subscribe boards by itself. Set broker too if boards reach it by another name."`
+	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"Transport of boards whose owner has not chosen one. With websocket, they can be reached only while somebody talks to them; mqtt requires mqtt and audio below."`
+	Framing   int           `key:"framing" default:"1" min:"1" max:"3" doc:"Format of audio frames on a WebSocket: 1 without a header, 2 with timestamps, 3 with the length."`
+	MQTT      string        `key:"mqtt" doc:"Address and port for MQTT connections of boards, such as :1883; empty means none."`
+	MQTTTLS   string        `key:"mqtt_tls" doc:"Address and port for MQTT connections with TLS. The certificate is that of tls and must be signed by a public authority; boards use TLS only on port 8883. Empty means none."`
+	Broker    string        `key:"broker" doc:"Address of the MQTT server that is sent to boards, as host or host:port, if it differs from the address at which they found this server."`
+	Keepalive time.Duration `key:"keepalive" default:"240s" min:"10s" max:"1h" doc:"Keepalive interval of boards on MQTT."`
+	Audio     string        `key:"audio" doc:"Address and UDP port for the audio of boards on MQTT, such as :8884; empty means that they have no audio."`
+	AudioHost string        `key:"audio_host" doc:"Host for audio that is sent to boards: an IPv4 address, or a name that has one; empty means the host of the MQTT server."`
+	AudioPort int           `key:"audio_port" default:"0" min:"0" max:"65535" doc:"Port for audio that is sent to boards, if a router maps another one; 0 means the port of audio."`
+	Join      string        `key:"join" doc:"External MQTT broker to which boards connect instead of this server, such as mqtts://mqtt.example.org; it must subscribe boards itself. Set broker too if boards reach it by another name."`
 	JoinUser  string        `key:"join_user" doc:"User name of this server at that broker."`
 	JoinPass  string        `key:"join_password" secret:"true" doc:"Password of this server at that broker."`
-	JoinKey   string        `key:"join_secret" secret:"true" doc:"What that broker shows when it asks at /xiaozhi/mqtt/auth and /xiaozhi/mqtt/acl who may connect; empty means that it cannot ask."`
-	JoinTells bool          `key:"join_events" default:"false" doc:"That broker tells who comes and goes below $SYS/brokers, as EMQX does."`
-	Boards    int           `key:"boards" default:"20000" min:"1" max:"1000000" doc:"Most connections of boards on MQTT."`
-	Sockets   int           `key:"sockets" default:"5000" min:"1" max:"1000000" doc:"Most WebSockets of boards."`
-	Firmware  string        `key:"firmware" path:"true" doc:"Folder with firmware that boards are offered, named family-version.bin, such as bread-compact-wifi-2.4.3.bin; empty means none."`
+	JoinKey   string        `key:"join_secret" secret:"true" doc:"Secret that the broker sends to /xiaozhi/mqtt/auth and /xiaozhi/mqtt/acl to check who may connect; empty disables these checks."`
+	JoinTells bool          `key:"join_events" default:"false" doc:"The broker publishes connects and disconnects of clients below $SYS/brokers, as EMQX does."`
+	Boards    int           `key:"boards" default:"20000" min:"1" max:"1000000" doc:"Maximum number of MQTT connections of boards."`
+	Sockets   int           `key:"sockets" default:"5000" min:"1" max:"1000000" doc:"Maximum number of WebSocket connections of boards."`
+	Firmware  string        `key:"firmware" path:"true" doc:"Folder with firmware for boards, in files named family-version.bin, such as bread-compact-wifi-2.4.3.bin; empty means none."`
 	Zone      string        `key:"time_zone" doc:"Time zone of the boards' clocks, such as Asia/Shanghai; empty means the server's."`
-	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"After how much silence a conversation is over."`
-	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"The same for boards that wait for their button."`
-	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"What is said to people who talk to a board: repeat says back what was heard, to show that sound travels both ways; off says nothing."`
-	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards and pages say that they were woken with; punctuation and case do not count. Anything else that comes in its place was typed, and is a question."`
+	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"Silence after which a conversation ends."`
+	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"Silence after which a conversation ends on boards that are operated by a button."`
+	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"Reply to people who talk to a board: repeat plays back what was heard, to test audio in both directions; off plays nothing."`
+	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"Wake words that boards and pages send, compared without punctuation and case. Any other text in their place was typed and is treated as a question."`
 }
 
 // Nodes configures nodes and operators of OpenClaw.
 type Nodes struct {
-	Allow        []string `key:"allow" doc:"Commands that nodes may be told beyond what machines of their kind may do anyway, by their exact names: dangerous ones, such as camera.snap, and those that a node has invented. A node must have declared a command besides, and its owner have approved it."`
-	Deny         []string `key:"deny" doc:"Commands that no node is told, whatever else allows them."`
-	ApproveLocal bool     `key:"approve_local" default:"true" doc:"Programs on this machine that show a key are paired at once. What a node can do has to be approved nevertheless."`
-	Connections  int      `key:"connections" default:"10000" min:"1" max:"1000000" doc:"Most connections of nodes and operators."`
+	Allow        []string `key:"allow" doc:"Commands that may be called on nodes in addition to the defaults of their platform, by exact name: dangerous ones, such as camera.snap, and custom ones. The node must also have declared the command, and its owner must have approved it."`
+	Deny         []string `key:"deny" doc:"Commands that are never called on nodes, even if another setting allows them."`
+	ApproveLocal bool     `key:"approve_local" default:"true" doc:"Pair programs on this machine automatically if they have a valid key. The commands of a node must still be approved."`
+	Connections  int      `key:"connections" default:"10000" min:"1" max:"1000000" doc:"Maximum number of connections of nodes and operators."`
 }
 
 // Fetch bounds downloads of addresses that came from outside.
 type Fetch struct {
-	AllowHosts []string      `key:"allow_hosts" doc:"Hosts that may be asked: names, addresses, or *.example.org for every name beneath one; empty means any."`
-	AllowNets  []string      `key:"allow_nets" doc:"Addresses or ranges that may be fetched although they are private, such as 192.168.1.0/24."`
-	Private    []string      `key:"private_hosts" doc:"Hosts at which models, tool servers, services, gateways and webhooks of members may be although their addresses are private or of this machine, such as ollama.lan or 192.168.1.7; *.lan means every name beneath it. Pictures are not fetched from them."`
-	MaxBytes   Size          `key:"max_bytes" default:"5MiB" min:"1KiB" max:"20MiB" doc:"Largest download."`
-	Timeout    time.Duration `key:"timeout" default:"15s" min:"100ms" max:"5m" doc:"Longest time for one download."`
+	AllowHosts []string      `key:"allow_hosts" doc:"Hosts from which pictures may be fetched: names, addresses, or *.example.org for all subdomains; empty means any."`
+	AllowNets  []string      `key:"allow_nets" doc:"Private addresses or ranges from which downloads are allowed, such as 192.168.1.0/24."`
+	Private    []string      `key:"private_hosts" doc:"Hosts with private or loopback addresses that members may use for models, tool servers, services, gateways and webhooks, such as ollama.lan or 192.168.1.7; *.lan means all subdomains. Pictures are not fetched from them."`
+	MaxBytes   Size          `key:"max_bytes" default:"5MiB" min:"1KiB" max:"20MiB" doc:"Maximum size of a download."`
+	Timeout    time.Duration `key:"timeout" default:"15s" min:"100ms" max:"5m" doc:"Maximum duration of a download."`
 }
 
 // Trace configures the records of turns and calls.
 type Trace struct {
 	Keep    time.Duration `key:"keep" default:"7d" min:"1h" max:"3650d" doc:"How long records are kept."`
-	Content bool          `key:"content" default:"false" doc:"Also record what was said, unless the owner of a bot decided otherwise for it."`
+	Content bool          `key:"content" default:"false" doc:"Also record the content of turns, unless the owner of a bot has chosen otherwise for it."`
 }
 
 // History configures how much of a conversation is kept for bots.
 type History struct {
 	Keep  time.Duration `key:"keep" default:"30d" min:"1h" max:"3650d" doc:"How long a conversation is kept after its last turn."`
-	Turns int           `key:"turns" default:"20" min:"1" max:"1000" doc:"Most earlier turns that a bot is given."`
+	Turns int           `key:"turns" default:"20" min:"1" max:"1000" doc:"Maximum number of earlier turns that a bot receives."`
 }
 
 // Media configures how long images are kept.
 type Media struct {
-	Keep time.Duration `key:"keep" default:"1h" min:"1m" max:"30d" doc:"How long a picture is kept and its address works."`
+	Keep time.Duration `key:"keep" default:"1h" min:"1m" max:"30d" doc:"How long a picture is kept and available at its address."`
 }
 
 // MCP configures the endpoints for programs.
 type MCP struct {
-	Hosts         []string      `key:"hosts" doc:"Names under which programs may reach this server, besides addresses, names of the local network and the one in public_url."`
-	Origins       []string      `key:"origins" doc:"Web pages of other sites that may call tools, such as https://app.example.org."`
-	Sessions      int           `key:"sessions" default:"10000" min:"1" max:"1000000" doc:"Most sessions that are kept in memory."`
-	SessionsOfKey int           `key:"sessions_of_key" default:"2500" min:"1" max:"1000000" doc:"Most sessions of one key that are kept in memory."`
-	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long a session that nobody uses is kept in memory."`
+	Hosts         []string      `key:"hosts" doc:"Host names under which programs may reach this server, in addition to IP addresses, names of the local network and the host of public_url."`
+	Origins       []string      `key:"origins" doc:"Origins of other websites that may call tools, such as https://app.example.org."`
+	Sessions      int           `key:"sessions" default:"10000" min:"1" max:"1000000" doc:"Maximum number of sessions in memory."`
+	SessionsOfKey int           `key:"sessions_of_key" default:"2500" min:"1" max:"1000000" doc:"Maximum number of sessions of one key in memory."`
+	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long an idle session stays in memory."`
 }
 
 // Learn has the defaults for people without settings of their own, and the embeddings for finding
 // points.
 type Learn struct {
-	TimeZone        string `key:"time_zone" doc:"Time zone of people who did not say theirs, such as Asia/Shanghai; empty means the server's."`
-	ImportSize      Size   `key:"import_size" default:"256MiB" min:"1MiB" max:"256MiB" doc:"Largest file of knowledge points that is taken over HTTP."`
-	EmbeddingsURL   string `key:"embeddings_url" doc:"Base of an OpenAI-compatible API that makes vectors of texts, such as https://api.openai.com/v1, so that points are also found by their meaning; empty means that they are found by their words."`
+	TimeZone        string `key:"time_zone" doc:"Time zone of people who have not set theirs, such as Asia/Shanghai; empty means the server's."`
+	ImportSize      Size   `key:"import_size" default:"256MiB" min:"1MiB" max:"256MiB" doc:"Maximum size of a file of knowledge points that is imported over HTTP."`
+	EmbeddingsURL   string `key:"embeddings_url" doc:"Base URL of an OpenAI-compatible embeddings API, such as https://api.openai.com/v1, so that points are also found by meaning; empty means that they are found by words only."`
 	EmbeddingsKey   string `key:"embeddings_key" secret:"true" doc:"Key of that API."`
-	EmbeddingsModel string `key:"embeddings_model" default:"text-embedding-3-small" doc:"Model that it is asked for."`
-	EmbeddingsDims  int    `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Length of the vectors that it is asked for; 0 means that of the model."`
+	EmbeddingsModel string `key:"embeddings_model" default:"text-embedding-3-small" doc:"Embedding model."`
+	EmbeddingsDims  int    `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Number of dimensions of the vectors; 0 means the default of the model."`
 }
 
 // Audit configures the records of calls.
 type Audit struct {
 	Keep time.Duration `key:"keep" default:"90d" min:"1h" max:"3650d" doc:"How long the record of a call is kept."`
-	Args bool          `key:"args" default:"false" doc:"Also keep the arguments of all calls. Keys can have it for theirs alone."`
+	Args bool          `key:"args" default:"false" doc:"Also keep the arguments of all calls. A key can enable this for its own calls only."`
 }
 
 // Metrics configures who may read the metrics.
 type Metrics struct {
-	Listen string `key:"listen" doc:"Address and port for /metrics alone; empty means it is served with everything else."`
-	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and holders of a key."`
+	Listen string `key:"listen" doc:"Separate address and port for /metrics; empty means that it is served together with everything else."`
+	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and clients with a key."`
 }
 
 // String returns the configuration as YAML with masked secrets, so that a Config that is printed by

@@ -70,7 +70,7 @@ func (g *gadget) called(want string) bool {
 const later = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes"}`
 
 var kettleTools = []tool.Tool{
-	{Name: "status", Title: "How the board is",
+	{Name: "status", Title: "Board status",
 		Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 		Hints: tool.ReadOnlyHints()},
 	{Name: "show", Title: "Show a text",
@@ -78,7 +78,7 @@ var kettleTools = []tool.Tool{
 			`},"required":["text"],"additionalProperties":false}`)},
 	{Name: "play", Title: "Play a sound",
 		Input: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"sound":{"type":"string"},"text":{"type":"string"},` + later + `},"additionalProperties":false}`)},
-	{Name: "stop", Title: "Be quiet", Input: json.RawMessage(`{"type":"object","properties":{}}`)},
+	{Name: "stop", Title: "Stop playback", Input: json.RawMessage(`{"type":"object","properties":{}}`)},
 	{Name: "record", Title: "Record", Audience: "user",
 		Input: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":300,"default":10}}}`)},
 	{Name: "reboot", Title: "Restart the board", Audience: "user", Dangerous: true,

@@ -177,7 +177,7 @@ const (
 	msgBack       = i18n.Message("Back to the device")
 
 	msgToolStatus   = i18n.Message("How it is connected")
-	msgToolEmotion  = i18n.Message("Make a face")
+	msgToolEmotion  = i18n.Message("Show an emotion")
 	msgToolAudio    = i18n.Message("Audio commands")
 	msgToolInfo     = i18n.Message("How the device is")
 	msgToolSystem   = i18n.Message("About its system")

@@ -56,7 +56,7 @@ func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 			!strings.Contains(theirs, "提交复习") {
 			t.Errorf("the %s page about a tool of others changes its words: %s", lang, theirs)
 		}
-		query := map[i18n.Lang]string{i18n.English: "/tools?q=lists+what+is", i18n.Chinese: "/tools?q=回收站"}[lang]
+		query := map[i18n.Lang]string{i18n.English: "/tools?q=lists+the+points", i18n.Chinese: "/tools?q=回收站"}[lang]
 		if !strings.Contains(get(query), map[i18n.Lang]string{i18n.English: "list_reviews",
 			i18n.Chinese: "restore_knowledge_point"}[lang]) {
 			t.Errorf("nothing is found at %s", query)

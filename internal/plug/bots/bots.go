@@ -82,18 +82,18 @@ func Tools() []tool.Tool {
 	return []tool.Tool{
 		{
 			Name: toolSend, Title: "Ask a bot",
-			Description: "Send a message to a bot and return its reply. list_bots tells which bots there are.",
+			Description: "Send a message to a bot and return its reply. list_bots lists the bots.",
 			Input: json.RawMessage(`{"type":"object","properties":{` +
 				`"botId":{"type":"string","description":"Number or name of the bot"},` +
-				`"message":{"type":"string","minLength":1,"description":"What to say to the bot"},` +
+				`"message":{"type":"string","minLength":1,"description":"Message to the bot"},` +
 				`"wait":{"type":"boolean","default":true,"description":"Wait for the reply. With false the call returns at once, and the reply is kept in the conversation."},` +
-				`"conversation":{"type":"string","maxLength":200,"description":"Messages of one conversation share a context. Leave it out to go on with the usual one."},` +
+				`"conversation":{"type":"string","maxLength":200,"description":"Messages of one conversation share a context. Omit it to continue the default conversation."},` +
 				`"deviceId":{"type":"string","maxLength":200,"description":"ID of the device that asks, for bots that are open to one device only"}},` +
 				`"required":["botId","message"]}`),
 			Hints: tool.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &yes},
 		},
 		{
-			Name: toolInfo, Title: "Look at a bot",
+			Name: toolInfo, Title: "Get a bot",
 			Description: "Get a bot's name, kind and status, and whether it is online.",
 			Input: json.RawMessage(`{"type":"object","properties":{` +
 				`"botId":{"type":"string","description":"Number or name of the bot"},` +

@@ -50,19 +50,19 @@ const (
 // Parts of schemas.
 const (
 	schemaID       = `{"type":"string","minLength":1,"maxLength":100,"description":"知识点的ID"}`
-	schemaDeck     = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the one that everybody has"}`
+	schemaDeck     = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the default deck"}`
 	schemaTag      = `{"type":"string","maxLength":100,"description":"Only points with this tag"}`
 	schemaTags     = `{"type":"array","maxItems":20,"items":{"type":"string","maxLength":100},"description":"Tags, without #"}`
-	schemaLimit    = `{"type":"integer","minimum":1,"maximum":500,"description":"Most rows of a page (default 50)"}`
-	schemaPage     = `{"type":"string","maxLength":2000,"description":"next_cursor of the page before"}`
-	schemaGrade    = `{"enum":["again","hard","good","easy"],"description":"How well it was recalled at the first attempt: again = forgotten or wrong, hard = with effort or gaps, good = right, easy = at once. Judge the meaning, not the words."}`
+	schemaLimit    = `{"type":"integer","minimum":1,"maximum":500,"description":"Maximum number of rows per page (default 50)"}`
+	schemaPage     = `{"type":"string","maxLength":2000,"description":"next_cursor of the previous page"}`
+	schemaGrade    = `{"enum":["again","hard","good","easy"],"description":"Grade of the first recall attempt: again = forgotten or wrong, hard = with effort or gaps, good = correct, easy = immediate. Judge the meaning, not the wording."}`
 	schemaText     = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
-	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"A name of your own for this review, such as a UUID: sent again after a lost answer, it counts once"}`
+	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"Idempotency key for this review, such as a UUID: a repeated call with the same key counts once"}`
 	// schemaDrafts sets no limits on single drafts, which would reject the whole call because of
 	// one: [Service.Create] reports the error of each draft.
-	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (always needed; at most 64 KiB)"},` +
-		`"answer":{"type":"string","description":"Answer or explanation (always needed; at most 64 KiB)"},` +
-		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the one that everybody has"},` +
+	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (required; at most 64 KiB)"},` +
+		`"answer":{"type":"string","description":"Answer or explanation (required; at most 64 KiB)"},` +
+		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the default deck"},` +
 		`"tags":{"type":"array","items":{"type":"string"},"description":"At most 20 tags, without #"}}}`
 	// schemaIDs has no pattern for the same reason: an unknown ID is reported as such.
 	schemaIDs = `{"type":"array","minItems":1,"maxItems":50,"items":{"type":"string"},"description":"知识点的ID"}`
@@ -91,28 +91,28 @@ func textSchema(description string) string {
 // Tools returns Learn's tools.
 func Tools() []tool.Tool {
 	question, answer := textSchema("问题/提示"), textSchema("答案/详细说明")
-	inPlan := `{"type":"boolean","description":"Whether it is reviewed at all"}`
+	inPlan := `{"type":"boolean","description":"Whether it is in the review plan"}`
 	list := []tool.Tool{
 		{Name: toolListReviews, Title: "Due reviews", Description: "查询今日需要复习的列表",
 			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag),
 			Hints: tool.ReadOnlyHints()},
 		{Name: toolListPoints, Title: "Knowledge points", Description: "查询所有知识点列表",
 			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag,
-				"query", textSchema("Search instead, as search_knowledge_points does"), "due_only",
-				`{"type":"boolean","description":"Only what is due now"}`,
-				"drafts", `{"type":"boolean","description":"Only drafts, which wait to be confirmed"}`),
+				"query", textSchema("Search text, as in search_knowledge_points"), "due_only",
+				`{"type":"boolean","description":"Only points that are due now"}`,
+				"drafts", `{"type":"boolean","description":"Only drafts that are not confirmed yet"}`),
 			Hints: tool.ReadOnlyHints()},
-		{Name: toolGet, Title: "One knowledge point", Description: "根据ID获取单个知识点的详细信息",
+		{Name: toolGet, Title: "Get a knowledge point", Description: "根据ID获取单个知识点的详细信息",
 			Input: objectSchema(`["id"]`, "id", schemaID), Hints: tool.ReadOnlyHints()},
 		{Name: toolCreate, Title: "Add a knowledge point", Description: "创建新的知识点",
 			Input: objectSchema(`["question","answer"]`, "question", question, "answer", answer, "deck", schemaDeck,
 				"tags", schemaTags, "is_in_review_plan", inPlan,
 				"draft",
-				`{"type":"boolean","description":"Keep it as a draft until its person confirms it (update_knowledge_point with draft=false)"}`), Hints: writeHints(false, false)},
+				`{"type":"boolean","description":"Save it as a draft until the person confirms it (update_knowledge_point with draft=false)"}`), Hints: writeHints(false, false)},
 		{Name: toolUpdate, Title: "Change a knowledge point", Description: "更新现有的知识点",
 			Input: objectSchema(`["id"]`, "id", schemaID, "question", question, "answer", answer, "deck", schemaDeck,
 				"tags", schemaTags, "is_in_review_plan", inPlan,
-				"suspended", `{"type":"boolean","description":"Let it rest without taking it out of the plan"}`,
+				"suspended", `{"type":"boolean","description":"Suspend it without removing it from the plan"}`,
 				"draft", `{"type":"boolean","description":"false confirms a draft"}`), Hints: writeHints(false, true)},
 		{Name: toolDelete, Title: "Delete a knowledge point", Description: "删除知识点",
 			Input: objectSchema(`["id"]`, "id", schemaID), Hints: writeHints(true, false)},
@@ -128,92 +128,92 @@ func Tools() []tool.Tool {
 }
 
 func moreTools(question, answer string) []tool.Tool {
-	settings := `{"type":"object","description":"Changes; null takes one back. schedule (fsrs or classic: days 1, 7, 16, 35), retention (0.80–0.97), max_interval (days), steps and relearn (lists of minutes; [] for none), new_per_day, reviews_per_day, leech, leech_suspend, bury, balance, easy_days (such as {\"sun\":0}), weights"}`
+	settings := `{"type":"object","description":"Settings to change; null restores the default. schedule (fsrs or classic: days 1, 7, 16, 35), retention (0.80–0.97), max_interval (days), steps and relearn (lists of minutes; [] for none), new_per_day, reviews_per_day, leech, leech_suspend, bury, balance, easy_days (such as {\"sun\":0}), weights"}`
 	return []tool.Tool{
 		{Name: toolCreateMany, Title: "Add several knowledge points",
-			Description: "Add up to 50 knowledge points at once. Each is one fact: a question with one clear answer. Those that are wrong are told one by one (errors); the others are kept.",
+			Description: "Add up to 50 knowledge points at once. Each is one fact: a question with one clear answer. Invalid points are reported individually (errors); the others are saved.",
 			Input: objectSchema(`["points"]`, "points",
 				`{"type":"array","minItems":1,"maxItems":50,"items":`+schemaDrafts+`}`, "draft",
-				`{"type":"boolean","description":"Keep them as drafts until their person confirms them"}`),
+				`{"type":"boolean","description":"Save them as drafts until the person confirms them"}`),
 			Hints: writeHints(false, false)},
-		{Name: toolRestore, Title: "Bring a deleted point back",
-			Description: "Take a deleted knowledge point out of the trash, where it is kept for 30 days.",
+		{Name: toolRestore, Title: "Restore a deleted point",
+			Description: "Restore a deleted knowledge point from the trash. Points stay in the trash for 30 days.",
 			Input:       objectSchema(`["id"]`, "id", schemaID), Hints: writeHints(false, true)},
-		{Name: toolTrash, Title: "The trash",
-			Description: "List deleted knowledge points that restore_knowledge_point can bring back.",
+		{Name: toolTrash, Title: "Trash",
+			Description: "List deleted knowledge points that restore_knowledge_point can restore.",
 			Input:       objectSchema("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.ReadOnlyHints()},
 		{Name: toolSearch, Title: "Search knowledge points",
-			Description: "Find knowledge points by what they say, the best first. Works for Chinese and English.",
+			Description: "Search knowledge points by content, best match first. Supports Chinese and English.",
 			Input: objectSchema(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`,
 				"deck", schemaDeck, "tag", schemaTag, "limit",
 				`{"type":"integer","minimum":1,"maximum":40,"description":"Default 10"}`), Hints: tool.ReadOnlyHints()},
 		{Name: toolNext, Title: "Next question",
-			Description: "Get the next question to review, without its answer. Ask it, wait for the person's recall, and only then call reveal_answer, judge, tell the person grade and answer, and call submit_review, which gives the next question. Taking a question reserves nothing.",
+			Description: "Get the next question to review, without its answer. Ask it and wait for the person's recall. Only then call reveal_answer, grade the recall, tell the person the grade and the answer, and call submit_review, which returns the next question. This call does not reserve the question.",
 			Input:       objectSchema("", "deck", schemaDeck, "tag", schemaTag), Hints: tool.ReadOnlyHints()},
 		{Name: toolReveal, Title: "Show the answer",
-			Description: "Get the answer of a question, after the person has tried to recall it. Also tells what each grade would lead to.",
+			Description: "Get the answer to a question after the person has tried to recall it. Also returns the next review date for each grade.",
 			Input:       objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID),
 			Hints:       tool.ReadOnlyHints()},
 		{Name: toolSubmit, Title: "Submit a review",
-			Description: "Record how well a knowledge point was recalled, and get the next question. Grade the first attempt. Give the schedule_id that next_review gave, so that a review that was done on another device meanwhile is noticed, and a review_id of your own, so that a repeated call counts once.",
+			Description: "Record the grade of a recall and get the next question. Grade the first attempt. Pass the schedule_id from next_review, so that a concurrent review on another device is detected, and your own review_id, so that a repeated call counts once.",
 			Input: objectSchema(`["knowledge_point_id","grade"]`, "knowledge_point_id", schemaID, "grade", schemaGrade,
 				"schedule_id", `{"type":"string","minLength":1,"maxLength":100,"description":"From next_review"}`,
 				"review_id", schemaReviewID, "recall_text", schemaText,
 				"score",
-				`{"type":"integer","minimum":0,"maximum":100,"description":"How right the recall was, if you judged it"}`,
+				`{"type":"integer","minimum":0,"maximum":100,"description":"Correctness of the recall, if you judged it"}`,
 				"took_ms",
-				`{"type":"integer","minimum":0,"maximum":3600000,"description":"How long the person needed"}`,
-				"early", `{"type":"boolean","description":"Review it although it is not due yet"}`,
+				`{"type":"integer","minimum":0,"maximum":3600000,"description":"Time that the person needed"}`,
+				"early", `{"type":"boolean","description":"Review it before it is due"}`,
 				"deck", schemaDeck, "tag", schemaTag), Hints: writeHints(false, true)},
 		{Name: toolUndo, Title: "Undo a review",
-			Description: "Take the last review back, or the one with this review_id: the point is due again as it was before. What was written anew since stays.",
+			Description: "Undo the last review, or the review with this review_id: the schedule of the point before the review is restored. Later changes to its text are kept.",
 			Input:       objectSchema("", "review_id", `{"type":"string","minLength":1,"maxLength":100}`),
 			Hints:       writeHints(false, false)},
-		{Name: toolReschedule, Title: "Set another date",
-			Description: "Let up to 50 knowledge points come again on a date, or in a number of days (0 = today).",
+		{Name: toolReschedule, Title: "Reschedule",
+			Description: "Set the next review of up to 50 knowledge points to a date, or to a number of days from now (0 = today).",
 			Input: objectSchema(`["ids"]`, "ids", schemaIDs, "date",
 				`{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
 				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`), Hints: writeHints(false, true)},
 		{Name: toolDecks, Title: "Decks",
-			Description: "List the decks with what is new and due in each, and their settings.",
+			Description: "List the decks with their numbers of new and due points, and their settings.",
 			Input:       objectSchema(""), Hints: tool.ReadOnlyHints()},
-		{Name: toolSaveDeck, Title: "Make or change a deck",
-			Description: "Make a deck, rename it, or change its settings. Changing the schedule gives all its points new dates and keeps their history.",
+		{Name: toolSaveDeck, Title: "Create or change a deck",
+			Description: "Create a deck, rename it, or change its settings. Changing the schedule reschedules all its points and keeps their history.",
 			Input: objectSchema(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`, "new_name",
 				`{"type":"string","minLength":1,"maxLength":200}`, "settings", settings),
 			Hints: writeHints(false, true)},
-		{Name: toolDropDeck, Title: "Delete a deck", Description: "Delete a deck. Its points move to the default one.",
+		{Name: toolDropDeck, Title: "Delete a deck", Description: "Delete a deck. Its points move to the default deck.",
 			Input: objectSchema(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`),
 			Hints: writeHints(true, false)},
-		{Name: toolTags, Title: "Tags", Description: "List the tags, and how many points have each.",
+		{Name: toolTags, Title: "Tags", Description: "List the tags with the number of points for each.",
 			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.ReadOnlyHints()},
-		{Name: toolStats, Title: "How learning goes",
-			Description: "Tell what is left for today, what was done, the streak, how much is remembered, and how much is due in the coming days.",
+		{Name: toolStats, Title: "Learning statistics",
+			Description: "Get the reviews remaining for today, the reviews done, the streak, the retention rate, and a forecast of due reviews.",
 			Input: objectSchema("", "days",
-				`{"type":"integer","minimum":1,"maximum":365,"description":"Length of the forecast (default 14)"}`,
+				`{"type":"integer","minimum":1,"maximum":365,"description":"Number of days of the forecast (default 14)"}`,
 				"history_days",
-				`{"type":"integer","minimum":0,"maximum":365,"description":"Days of history (default 0)"}`),
+				`{"type":"integer","minimum":0,"maximum":365,"description":"Number of days of history (default 0)"}`),
 			Hints: tool.ReadOnlyHints()},
 		{Name: toolHistory, Title: "History of a point",
 			Description: "List the reviews of a knowledge point, oldest first.",
 			Input: objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "limit", schemaLimit,
 				"cursor", schemaPage), Hints: tool.ReadOnlyHints()},
 		{Name: toolSettings, Title: "Learning settings",
-			Description: "Get the person's time zone, start of day, reminders, and the settings that all decks have in common.", Input: objectSchema(""), Hints: tool.ReadOnlyHints()},
+			Description: "Get the person's time zone, start of day, reminders, and the default settings of all decks.", Input: objectSchema(""), Hints: tool.ReadOnlyHints()},
 		{Name: toolConfigure, Title: "Change learning settings",
-			Description: "Change them; null takes a decision back.",
+			Description: "Change learning settings; null restores the default.",
 			Input: objectSchema("", "time_zone", `{"type":["string","null"],"description":"Such as Asia/Shanghai"}`,
 				"day_start", `{"type":["string","null"],"description":"Such as 04:00"}`,
 				"bot",
-				`{"type":["string","null"],"description":"Number or name of the bot that judges recalls; none: nobody does"}`, "strictness", `{"enum":["lenient","normal","strict",null]}`,
+				`{"type":["string","null"],"description":"Number or name of the bot that judges recalls; none disables judging"}`, "strictness", `{"enum":["lenient","normal","strict",null]}`,
 				"defaults", settings, "remind",
 				`{"type":["object","null"],"description":"at (such as 20:00), via (a list of glasses, webhook, calendar), webhook (an address)"}`), Hints: writeHints(false, true)},
 		{Name: toolJudge, Title: "Judge a recall",
-			Description: "Compare what a person recalled with the answer: score, what was right, missing or wrong, and a grade to suggest. It changes nothing. Give the point, or question and answer.",
+			Description: "Compare a person's recall with the answer. Returns a score, the correct, missing and wrong parts, and a suggested grade. Changes nothing. Pass a knowledge point, or a question and an answer.",
 			Input: objectSchema(`["recall_text"]`, "knowledge_point_id", schemaID, "question", question,
 				"answer", answer, "recall_text", schemaText), Hints: tool.ReadOnlyHints()},
-		{Name: toolAsk, Title: "Ask one's own knowledge",
-			Description: "Answer a question from the person's own knowledge points, naming the points it comes from.",
+		{Name: toolAsk, Title: "Ask your knowledge base",
+			Description: "Answer a question from the person's own knowledge points, with references to the points used.",
 			Input:       objectSchema(`["question"]`, "question", `{"type":"string","minLength":1,"maxLength":4000}`),
 			Hints:       tool.ReadOnlyHints()},
 	}

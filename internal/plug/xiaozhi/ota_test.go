@@ -26,7 +26,7 @@ func TestFromTheBox(t *testing.T) {
 		a := r.call(h, full)
 		if a.Activation == nil || len(a.Activation.Code) != 6 ||
 			!strings.Contains(a.Activation.Message, a.Activation.Code) ||
-			!strings.Contains(a.Activation.Message, "验证码") {
+			!strings.Contains(a.Activation.Message, "配对码") {
 			t.Fatalf("activation %+v", a.Activation)
 		}
 		if a.Time.Timestamp != r.clock.now().UnixMilli() || a.Time.Offset != 480 {

@@ -58,7 +58,7 @@ type toolArgs struct {
 }
 
 // laterSchema is the schema of the argument later.
-const laterSchema = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes, within a day, instead of refusing"}`
+const laterSchema = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes within a day, instead of returning an error"}`
 
 // builtinTools are the tools that every board has beside its own. All boards share the slice.
 var builtinTools = func() []tool.Tool {
@@ -71,17 +71,17 @@ var builtinTools = func() []tool.Tool {
 	}
 	return []tool.Tool{
 		{
-			Name: ToolStatus, Title: "How the board is",
-			Description: "Tells whether the board is awake, what it is doing, and how its sound has travelled: packets, gaps, jitter, losses.",
+			Name: ToolStatus, Title: "Board status",
+			Description: "Returns whether the board is awake, what it is doing, and audio statistics: packets, gaps, jitter, losses.",
 			Input:       object("", ""), Hints: tool.ReadOnlyHints(),
 		}, {
 			Name: ToolShow, Title: "Show a text", Description: "Shows a text on the board's display.",
 			Input: object(`"text"`, `"text":`+text+`,`+laterSchema),
 		}, {
-			Name: ToolEmotion, Title: "Make a face", Description: "Changes the face on the board's display.",
+			Name: ToolEmotion, Title: "Show an emotion", Description: "Changes the emotion on the board's display.",
 			Input: object(`"emotion"`, `"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
 		}, {
-			Name: ToolAlert, Title: "Alert", Description: "Shows a title and a text on the board, and makes a noise.",
+			Name: ToolAlert, Title: "Alert", Description: "Shows a title and a text on the board, and plays a notification sound.",
 			Input: object(`"title","text"`, `"title":{"type":"string","minLength":1,"maxLength":60},"text":`+text+
 				`,"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
 		}, {
@@ -90,7 +90,7 @@ var builtinTools = func() []tool.Tool {
 			Input: object("",
 				`"url":{"type":"string","format":"uri"},"sound":{"type":"string","contentEncoding":"base64","maxLength":`+fmt.Sprint(maxSoundBase64)+`},"text":`+text+`,`+laterSchema),
 		}, {
-			Name: ToolStop, Title: "Be quiet", Description: "Stops what the board plays.", Input: object("", ""),
+			Name: ToolStop, Title: "Stop playback", Description: "Stops what the board plays.", Input: object("", ""),
 			Hints: tool.Hints{Idempotent: &yes},
 		}, {
 			Name: ToolRecord, Title: "Record",
