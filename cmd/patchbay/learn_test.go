@@ -221,7 +221,7 @@ func TestLearnReviewTakesBack(t *testing.T) {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
 	for _, want := range []string{"nothing to undo", "It is suspended until: patchbay learn edit ",
-		"patchbay learn rm --undo ", "Undone; review it again:\n\n2 left", "Undone; review it again:\n\n3 left", "hard → ",
+		"patchbay learn rm --undo ", "Undone; review it again:\n\n2 remaining", "Undone; review it again:\n\n3 remaining", "hard → ",
 		"easy → "} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("%q is not in\n%s", want, talk)
@@ -358,7 +358,7 @@ func TestLearnDecks(t *testing.T) {
 	d.failing(exitFailed, "", []string{"learn", "deck", "World"}, `no deck "World"`, "--new")
 	d.failing(exitFailed, "", []string{"learn", "deck", "World", "--rename", "X"}, `no deck "World"`)
 	d.failing(exitFailed, "", []string{"learn", "deck", "default", "--rm"}, "default deck stays")
-	d.failing(exitUsage, "", []string{"learn", "deck", "--rm"}, "which deck")
+	d.failing(exitUsage, "", []string{"learn", "deck", "--rm"}, "name of a deck")
 }
 
 func TestInk(t *testing.T) {

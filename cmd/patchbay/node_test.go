@@ -178,7 +178,7 @@ func TestNodeWantsMore(t *testing.T) {
 	if got := d.ok("pair", "reject", "kitchen"); !strings.Contains(got, "to run commands is rejected") {
 		t.Errorf("reject says %q", got)
 	}
-	s.out.await(t, "was rejected; it asks again")
+	s.out.await(t, "its commands were rejected")
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "system.which"}, "rejected")
 	s.stop()
 	<-s.ended
@@ -233,7 +233,7 @@ func TestNodesWithoutAServer(t *testing.T) {
 	}
 	got := d.ok("pair", "approve", p.Nodes[0].RequestID)
 	if !strings.Contains(got, "can now run these commands: system.run (dangerous), system.which\n") ||
-		!strings.Contains(got, "keep these from being called: camera.snap\n") {
+		!strings.Contains(got, "Blocked by the settings nodes.allow and nodes.deny: camera.snap\n") {
 		t.Errorf("approve says %q", got)
 	}
 	d.failing(exitFailed, "", []string{"node", "invoke", "Desktop", "system.which"}, "only while a server runs",

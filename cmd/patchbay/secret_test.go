@@ -41,7 +41,7 @@ func TestSecretCommands(t *testing.T) {
 	if got := d.ok("secret", "forget"); got != "Old secrets removed: 1.\n" {
 		t.Errorf("forget says %q", got)
 	}
-	d.failing(exitUsage, "", append([]string{"secret", "rotate", "--lost"}, from...), "not for --server")
+	d.failing(exitUsage, "", append([]string{"secret", "rotate", "--lost"}, from...), "cannot be used with --server")
 	events, err := d.base().Store.AdminEvents.Newest(t.Context(), "", 9)
 	if err != nil || !slices.ContainsFunc(events[1:], func(e store.AdminEvent) bool {
 		return e.Action == control.EventSecretRotated && e.Name == "ada" && e.About == now.Secrets[0].ID

@@ -31,7 +31,7 @@ func TestShimCommands(t *testing.T) {
 	o := d.do(key.Key+"\n", "shim", "add", "home", "--url", gateway.URL, "--token", "@-", "--wait", "1m")
 	if o.code != exitOK || !strings.Contains(o.stdout, "The gateway home is added.\n") ||
 		!strings.Contains(o.stdout, "pending approval") ||
-		!strings.Contains(o.stdout, "has to run this on the gateway's machine:\n  openclaw nodes approve ") ||
+		!strings.Contains(o.stdout, "must run this on the gateway's machine:\n  openclaw nodes approve ") ||
 		!strings.Contains(o.stdout, "patchbay shim status home") {
 		t.Errorf("added it says %+v", o)
 	}

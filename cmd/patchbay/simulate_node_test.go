@@ -112,8 +112,8 @@ func TestSimulateNodeErrors(t *testing.T) {
 		{exitUsage, node("--server", s.URL), []string{"--key is missing", "key add"}},
 		{exitFailed, node("--key", "@/does/not/exist"), []string{"--key", "/does/not/exist"}},
 		{exitFailed, node("--identity", bad), []string{bad, "--identity"}},
-		{exitFailed, node("--server", s.URL, "--key", "wrong"), []string{"refuses the key", "--scope node"}},
-		{exitFailed, node("--server", s.URL, "--key", glasses.Key), []string{"refuses the key", "--scope node"}},
+		{exitFailed, node("--server", s.URL, "--key", "wrong"), []string{"rejects the key", "--scope node"}},
+		{exitFailed, node("--server", s.URL, "--key", glasses.Key), []string{"rejects the key", "--scope node"}},
 	} {
 		o := d.do("", c.args...)
 		if o.code != c.code {

@@ -186,7 +186,7 @@ func TestSimulateManyBoards(t *testing.T) {
 	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "5m", "--count", "130", "--ramp", "1000/s", "--for",
 		"0s")
 	// on a slow machine it also prints progress
-	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\nconfiguration requests        130") {
+	if o.code != 0 || !strings.Contains(o.stdout, "boards                  130\nconfiguration requests  130") {
 		t.Errorf("as text they are\n%+v", o)
 	}
 }
@@ -214,12 +214,12 @@ func TestSimulateBoardReportsWhatIsWrong(t *testing.T) {
 func TestSimulateBoardUsage(t *testing.T) {
 	d := newDesk(t)
 	for want, args := range map[string][]string{
-		"--url has to look like":       {"--url", "board"},
+		"--url must have the form":     {"--url", "board"},
 		"--ramp is \"fast\"":           {"--count", "2", "--ramp", "fast"},
 		"--talk is 3":                  {"--count", "2", "--talk", "3"},
 		"--count is 60000":             {"--count", "60000"},
-		"--count does not go together": {"--count", "2", "--check"},
-		"--check does not go together": {"--check", "--once"},
+		"--count cannot be used with":  {"--count", "2", "--check"},
+		"--check cannot be used with":  {"--check", "--once"},
 		"--mac is \"02:00\"":           {"--mac", "02:00"},
 		"--uuid is \"1\"":              {"--uuid", "1"},
 		"a time cannot be negative":    {"--once", "--stay=-1s"},
@@ -235,7 +235,7 @@ func TestSimulateBoardUsage(t *testing.T) {
 	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say", text},
 		"within a packet")
 	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--picture", text},
-		"no JPEG")
+		"not a JPEG")
 	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say",
 		"/does/not/exist"}, "/does/not/exist")
 }

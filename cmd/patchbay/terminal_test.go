@@ -160,7 +160,7 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	s.enter("correct horse\n")
 	s.wait("Repeat: ")
 	s.enter("another horse\n")
-	s.wait("the two are not the same")
+	s.wait("the two entries do not match")
 	if code := <-s.done; code != exitFailed || strings.Contains(d.ok("user", "list"), "eve") {
 		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
 	}

@@ -215,7 +215,7 @@ func TestToolRules(t *testing.T) {
 	}
 	d.ok("tool", "deny", "lamp_*")
 	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "not allowed here", "denied")
-	if got := d.ok("tool", "allow", "lamp_burn"); !strings.Contains(got, "The rule lamp_* denies it still") ||
+	if got := d.ok("tool", "allow", "lamp_burn"); !strings.Contains(got, "The rule lamp_* still denies it") ||
 		!strings.Contains(got, "tool reset 'lamp_*'") {
 		t.Errorf("a tool that stays denied is allowed with %q", got)
 	}

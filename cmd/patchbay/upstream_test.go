@@ -118,7 +118,7 @@ func TestUpstreamIsACommand(t *testing.T) {
 		t.Errorf("it is shown as %+v", view)
 	}
 	if got := d.ok("upstream", "show", "lamp"); strings.Contains(got, "s3cret") || !strings.Contains(got, "API_KEY") ||
-		!strings.Contains(got, "said last\n  the peer begins") {
+		!strings.Contains(got, "Last output of the command\n  the peer begins") {
 		t.Errorf("it is shown as\n%s", got)
 	}
 	d.failing(exitFailed, "", []string{"upstream", "add", "other", "--", filepath.Join(d.data, "nothing")},
@@ -209,8 +209,8 @@ func TestUpstreamErrors(t *testing.T) {
 		want []string
 	}{
 		{exitUsage, add("x"), []string{"--url", "--endpoint", "--cloud", "-- COMMAND"}},
-		{exitUsage, add("x", "--url", "http://a", "--endpoint"), []string{"only one"}},
-		{exitUsage, add("x", "--url", "http://a", "--", "cat"), []string{"only one"}},
+		{exitUsage, add("x", "--url", "http://a", "--endpoint"), []string{"exactly one"}},
+		{exitUsage, add("x", "--url", "http://a", "--", "cat"), []string{"exactly one"}},
 		{exitUsage, add("x", "--token", "t", "--", "cat"), []string{"--env"}},
 		{exitUsage, add("x", "--url", "http://a", "--env", "A=b"), []string{"--env"}},
 		{exitUsage, add("x", "--url", "http://a", "--tools", "b"), []string{"--cloud"}},
