@@ -27,7 +27,7 @@ var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", 
 // package that is not listed has no layer yet: add it here and in AGENTS.md.
 var allowedImports = map[string][]string{
 	"netx": nil,
-	"bus": {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
+	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
 	"talk": {"i18n"}, "tool": nil,
 	"licenses": nil, "proxytest": nil,
