@@ -118,7 +118,7 @@ func TestAskAServerElsewhere(t *testing.T) {
 	if len(rows) != 1 || rows[0].Online == nil || !*rows[0].Online {
 		t.Errorf("the bots there are %+v", rows)
 	}
-	remoteLearn.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--key", "wrong"}, "refuses the key")
+	remoteLearn.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--key", "wrong"}, "rejects the key")
 	remoteLearn.failing(exitFailed, "", []string{"bot", "list", "--server", "http://127.0.0.1:1"}, "cannot be reached")
 	if _, err := os.Stat(remoteLearn.data); err == nil {
 		t.Error("asking elsewhere made a data folder here")
@@ -141,7 +141,7 @@ func TestAServerThatDiedIsNoServer(t *testing.T) {
 func TestAskWithoutAServerRefuses(t *testing.T) {
 	d := withParrot(t)
 	d.ok("bot", "add", "--name", "lobster", "--kind", "eyeclaw")
-	d.failing(exitFailed, "", []string{"ask", "lobster", "hello"}, "lobster is asked through a running server")
+	d.failing(exitFailed, "", []string{"ask", "lobster", "hello"}, "lobster connects to a running server and answers only through it")
 	for _, name := range []string{"nobody", "", ".", "..", "a/b?c"} {
 		for _, args := range [][]string{{"ask", name, "hello"}, {"bot", "show", name}, {"bot", "set", name, "shared=true"},
 			{"bot", "rm", name}, {"bind", name}, {"unbind", name}} {

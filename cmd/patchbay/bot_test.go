@@ -167,7 +167,7 @@ func TestBotsOfAServerElsewhere(t *testing.T) {
 	d.ok("user", "add", "bob")
 	d.failing(exitFailed, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "2 people", "--user")
 	d.failing(exitFailed, "", []string{"bot", "add", "--name", "x", "--kind", "echo", "--user", "eve"},
-		`nobody named "eve"`, "user list")
+		`there is no user "eve"`, "user list")
 	d.ok("bot", "add", "--name", "x", "--kind", "echo", "--user", "bob")
 	var key struct{ Key string }
 	d.json(&key, "key", "add", "--user", "bob", "--name", "laptop", "--scope", "operator")

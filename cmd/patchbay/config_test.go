@@ -15,7 +15,7 @@ func TestConfigCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte(d.ok("config", "default")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.ok("config", "check", "--config", file); !strings.Contains(got, "settings are good") ||
+	if got := d.ok("config", "check", "--config", file); !strings.Contains(got, "settings are valid") ||
 		!strings.Contains(got, "data comes from PATCHBAY_DATA") {
 		t.Errorf("the default file is checked as\n%s", got)
 	}

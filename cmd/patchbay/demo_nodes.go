@@ -26,7 +26,7 @@ const (
 
 const (
 	msgShed       = i18n.Message("shed")
-	msgHole       = i18n.Message("A hole of %d cm was drilled.")
+	msgHole       = i18n.Message("A hole %d cm deep was dug.")
 	msgNodeWaits  = i18n.Message("the node “%s” is connected, and its commands are pending approval")
 	msgNodeAgreed = i18n.Message("an operator: node.pair.approve %.8s")
 	msgNodeCalls  = i18n.Message("an operator calls the node “%s”: %s")

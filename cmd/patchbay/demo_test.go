@@ -21,10 +21,10 @@ func TestDemo(t *testing.T) {
 			if lang == "en" {
 				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
 					"of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
-					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.9 s of speech", "a hole of 30 cm",
+					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.9 s of speech", "A hole 30 cm deep was dug",
 					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
 					"Your earlier question has an answer: Your ticket", "name ada, password ",
-					"/devices shows “kitchen”", "/activity/calls shows “home_set_lamp”", "All steps passed"}
+					"/devices displays “kitchen”", "/activity/calls displays “home_set_lamp”", "All steps passed"}
 			}
 			for _, w := range want {
 				if !strings.Contains(text, w) {

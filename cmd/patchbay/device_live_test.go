@@ -312,7 +312,7 @@ func TestDeviceListen(t *testing.T) {
 	d.until("the sound", func() bool { b, _ := os.ReadFile(file); return len(b) > 0 })
 	cancel()
 	if code := <-done; code != exitOK || stdout.String() != file+": audio/ogg, 9 bytes\n" ||
-		!strings.HasPrefix(stderr.String(), "Listening to kitchen until Ctrl-C") {
+		!strings.HasPrefix(stderr.String(), "Listening to kitchen; press Ctrl-C to stop") {
 		t.Errorf("it ends with %d: %q, %q", code, stdout.String(), stderr.String())
 	}
 	if got, err := os.ReadFile(file); string(got) != "OggS of 1" {
@@ -388,7 +388,7 @@ func TestDevicesFromElsewhere(t *testing.T) {
 		return append(append([]string{"device"}, args...), "--server", s.url, "--key", key)
 	}
 	code := shows(t, b, "aa:bb:cc:00:00:02", "client-2")
-	if got := elsewhere.ok(at(member.Key, "list", "--waiting")...); !strings.Contains(got, "show a code: 1.") ||
+	if got := elsewhere.ok(at(member.Key, "list", "--waiting")...); !strings.Contains(got, "show a pairing code: 1.") ||
 		strings.Contains(got, "aa:bb") {
 		t.Errorf("a member is told %q", got)
 	}

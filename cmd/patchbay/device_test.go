@@ -160,7 +160,7 @@ func TestDeviceErased(t *testing.T) {
 		t.Errorf("the list is\n%s", got)
 	}
 	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got,
-		"it was erased, or something pretends to be it") {
+		"it was erased, or another device imitates it") {
 		t.Errorf("it is shown as\n%s", got)
 	}
 	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) now belongs to ada.") {

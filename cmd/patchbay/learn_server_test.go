@@ -130,7 +130,7 @@ func TestLearnOfSomebody(t *testing.T) {
 		for _, args := range [][]string{{"import", "-"}, {"export"}, {"list"}} {
 			d.failing(exitFailed, "question,answer\nq,a\n", append([]string{"learn"}, args...), "2 people")
 		}
-		d.failing(exitFailed, "", []string{"learn", "list", "--user", "eve"}, `nobody named "eve"`)
+		d.failing(exitFailed, "", []string{"learn", "list", "--user", "eve"}, `there is no user "eve"`)
 		if o := d.do("question,answer\nq,a\n", "learn", "import", "-", "--user", "bob"); o.code != exitOK {
 			t.Errorf("importing gives %+v", o)
 		}
@@ -162,7 +162,7 @@ func TestLearnNeedsAKeyElsewhere(t *testing.T) {
 	d := blankDesk(t)
 	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key",
 		"--scope learn")
-	d.failing(exitUsage, "", []string{"learn", "list", "--key", "x"}, "without --server")
+	d.failing(exitUsage, "", []string{"learn", "list", "--key", "x"}, "--key requires --server")
 	d.failing(exitFailed, "", []string{"learn", "list"}, d.data+" contains no data yet")
 	d.failing(exitUsage, "", []string{"learn", "mcp"}, "--scope learn", "PATCHBAY_KEY")
 }

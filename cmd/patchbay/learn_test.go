@@ -130,7 +130,7 @@ func TestLearnAddLines(t *testing.T) {
 		o.stderr != "line 1: answer must not be empty\n" {
 		t.Errorf("nothing but bad lines gives %+v", o)
 	}
-	d.failing(exitFailed, "", []string{"learn", "add", "--file", "-"}, "no line to add")
+	d.failing(exitFailed, "", []string{"learn", "add", "--file", "-"}, "no lines to add")
 }
 
 func TestLearnEditShowRemove(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLearnEditShowRemove(t *testing.T) {
 	if got := d.points()["Perhaps?"].State; got != "new" {
 		t.Errorf("confirmed it is %s", got)
 	}
-	d.failing(exitUsage, "", []string{"learn", "edit", id}, "nothing to change")
+	d.failing(exitUsage, "", []string{"learn", "edit", id}, "no changes are given")
 	d.failing(exitUsage, "", []string{"learn", "show", "xy"}, "too short")
 }
 
@@ -187,7 +187,7 @@ func TestLearnReview(t *testing.T) {
 	if sum.Reviewed != 2 || sum.Again != 1 || sum.Left.Steps != 2 {
 		t.Errorf("it ends with %+v", sum)
 	}
-	for _, want := range []string{"2 left (2 new) · new · Geography · europe\nCapital of France?\n",
+	for _, want := range []string{"2 remaining (2 new) · new · Geography · europe\nCapital of France?\n",
 		"\nParis\nagain 1 min · hard 6 min · good 10 min · easy ", "good → ", "\n日本的首都是哪里？\n", "\n东京\n", "again → "} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("%q is not in\n%s", want, talk)

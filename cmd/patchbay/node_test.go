@@ -194,7 +194,7 @@ func TestNodeWantsMore(t *testing.T) {
 		"Kitchen is not connected; last seen at")
 
 	s = d.node("--name", "Kitchen", "--tools")
-	s.out.await(t, `0 of its 2 tools are taken`)
+	s.out.await(t, `only 0 of its 2 tools were accepted`)
 	if got := d.ok("node", "list"); !strings.Contains(got, "requests more commands") {
 		t.Errorf("the list is\n%s", got)
 	}
@@ -202,7 +202,7 @@ func TestNodeWantsMore(t *testing.T) {
 		"mcp.tools.call.v1, system.notify, system.which") {
 		t.Errorf("approve says %q", got)
 	}
-	s.out.await(t, `its tools are taken: 2;`)
+	s.out.await(t, `tools accepted: 2;`)
 }
 
 // Without a server, stored nodes and requests can be listed and decided.

@@ -146,7 +146,7 @@ func TestToolCallFails(t *testing.T) {
 		{exitFailed, []string{"lamp_burn"}, []string{"dangerous", "patchbay tool allow lamp_burn", "(denied)"}},
 		{exitFailed, []string{"lamp_set", "--args", `{"level":"x"}`},
 			[]string{"level must be integer", "(bad_arguments)"}},
-		{exitFailed, []string{"lamp_set", "--user", "nobody"}, []string{`nobody named "nobody"`}},
+		{exitFailed, []string{"lamp_set", "--user", "nobody"}, []string{`there is no user "nobody"`}},
 		{exitFailed, []string{"lamp_state", "--out", filepath.Join(t.TempDir(), "x.png")}, []string{"no picture"}},
 		{exitUsage, []string{"lamp_set", "level=five"}, []string{`level: "five"`, "JSON: integer"}},
 		{exitUsage, []string{"lamp_set", "--args", "[]"}, []string{"--args", "JSON object"}},
@@ -231,7 +231,7 @@ func TestToolRules(t *testing.T) {
 	}
 	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*"}, "no rule for lamp_*", "tool rules")
 	d.failing(exitFailed, "", []string{"tool", "deny", "lamp set"}, `"lamp set"`, "no name of a tool")
-	d.failing(exitFailed, "", []string{"tool", "rules", "--user", "bob"}, `nobody named "bob"`)
+	d.failing(exitFailed, "", []string{"tool", "rules", "--user", "bob"}, `there is no user "bob"`)
 }
 
 // Rules are set and listed without a server, too, which leaves an admin event. The number of tools
@@ -253,7 +253,7 @@ func TestToolRulesWithoutAServer(t *testing.T) {
 		t.Errorf("the rules are\n%s", got)
 	}
 	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_dim", "--user", "bob"}, "no rule for lamp_dim")
-	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*", "--user", "eve"}, `nobody named "eve"`)
+	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*", "--user", "eve"}, `there is no user "eve"`)
 	acts, err := d.base().Store.AdminEvents.Newest(t.Context(), "", 1)
 	if err != nil || len(acts) != 1 || acts[0].About != "bob: lamp_set → allow" {
 		t.Errorf("the admin events are %+v, %v", acts, err)
@@ -388,5 +388,5 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	d.failing(exitUsage, "", []string{"calls", "--limit", "0"}, "--limit is 0")
-	d.failing(exitFailed, "", []string{"calls", "--user", "bob"}, `nobody named "bob"`)
+	d.failing(exitFailed, "", []string{"calls", "--user", "bob"}, `there is no user "bob"`)
 }

@@ -231,7 +231,7 @@ func TestUpstreamErrors(t *testing.T) {
 		{exitFailed, []string{"upstream", "check", "x"}, []string{`no upstream "x"`, "upstream list"}},
 		{exitFailed, []string{"upstream", "rm", "x"}, []string{`no upstream "x"`}},
 		{exitFailed, []string{"upstream", "rotate", "x"}, []string{`no upstream "x"`}},
-		{exitFailed, []string{"upstream", "set", "x", "a=b", "--user", "bob"}, []string{`nobody named "bob"`}},
+		{exitFailed, []string{"upstream", "set", "x", "a=b", "--user", "bob"}, []string{`there is no user "bob"`}},
 	} {
 		d.failing(c.code, "", c.args, c.want...)
 	}

@@ -240,7 +240,7 @@ func TestApprove(t *testing.T) {
 		{400, "body is invalid", h.bobs, strings.Repeat(" ", 100<<10)},
 		{403, "scope admin", h.bobs, `{"code":"` + code + `","user":"ada"}`},
 		{400, "2 people", h.local, `{"code":"` + code + `"}`},
-		{404, "nobody named", h.local, `{"code":"` + code + `","user":"eve"}`},
+		{404, "there is no user", h.local, `{"code":"` + code + `","user":"eve"}`},
 	} {
 		h.failing(c.status, c.want, c.key, "POST", "/approve", c.body)
 	}

@@ -104,7 +104,7 @@ func TestLearnFilesOfSomebody(t *testing.T) {
 		client *Client
 		user   string
 		want   string
-	}{{machine, "bob", ""}, {machine, "", "2 people"}, {machine, "eve", "nobody named"},
+	}{{machine, "bob", ""}, {machine, "", "2 people"}, {machine, "eve", "there is no user"},
 		{admin, "bob", "key of that person"}, {admin, "", ""}} {
 		out, err := load(c.client, c.user)
 		if err == nil && out.Added != 1 || (err == nil) != (c.want == "") ||

@@ -29,7 +29,7 @@ const (
 	msgTypeName      = i18n.Message("To remove %s, type exactly that name.")
 	msgNotSelf       = i18n.Message("You cannot remove yourself; another administrator can.")
 	msgForWhom       = i18n.Message("there are %d people; say for whom (user, or --user NAME)")
-	msgNobodyNamed   = i18n.Message("there is nobody named %q; patchbay user list shows who there is")
+	msgNoUser        = i18n.Message("there is no user %q; patchbay user list lists the users")
 	msgNobodyYet     = i18n.Message("there is nobody yet; begin with: patchbay user add NAME")
 	msgNamesOthers   = i18n.Message("a key with scope admin is needed to name somebody else")
 	msgNoSignIn      = i18n.Message("There is no such sign-in; it may have ended already.")
@@ -281,7 +281,7 @@ func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]st
 		case !c.Admin && (err != nil || p.ID != c.Person):
 			return nil, problem.New(problem.Denied, msgNamesOthers)
 		case err != nil:
-			return nil, problem.New(problem.NotFound, msgNobodyNamed, name)
+			return nil, problem.New(problem.NotFound, msgNoUser, name)
 		}
 		return []store.Person{p}, nil
 	case c.Person == "":
