@@ -41,21 +41,23 @@ type wearer struct {
 	number int // identifies the wearer
 }
 
-// ask asks a bot. Both bots repeat what they get.
-func (w *wearer) ask(ctx context.Context, url string, bot int64, text string) (outcome, string) {
+// ask asks a bot. Both bots repeat what they get. first is the time until the first words, 0 if none
+// came.
+func (w *wearer) ask(ctx context.Context, url string, bot int64, text string) (
+	o outcome, words string, first time.Duration) {
 	g := rokid.New(rokid.Options{URL: url, Key: w.key, UserID: fmt.Sprintf("%032X", w.number), AgentID: fmt.Sprint(bot),
 		Client: w.client, Timeout: opLimit, Lang: "en-US"})
 	defer g.Close()
 	a, err := g.Ask(ctx, text, nil)
 	switch {
 	case err != nil:
-		return outcomeBroken, err.Error()
+		return outcomeBroken, err.Error(), a.First
 	case a.Finished && strings.HasSuffix(a.Text, text): // a notice about the number of waiting turns may precede it
-		return outcomeDone, ""
+		return outcomeDone, "", a.First
 	case a.Finished && a.Text != "":
-		return outcomeRefused, a.Text
+		return outcomeRefused, a.Text, a.First
 	}
-	return outcomeBroken, fmt.Sprintf("finished %t, %q, %q", a.Finished, a.Text, a.Violations)
+	return outcomeBroken, fmt.Sprintf("finished %t, %q, %q", a.Finished, a.Text, a.Violations), a.First
 }
 
 // caller is an MCP client without sessions.

@@ -39,7 +39,8 @@ type op struct {
 	id      string
 	kind    kind
 	began   time.Time
-	took    time.Duration
+	told    time.Duration // until the first words, or until the end if there were none
+	took    time.Duration // until the end
 	outcome outcome
 	words   string // received in place of the expected answer
 }
@@ -95,9 +96,9 @@ func (l *load) do(ctx context.Context, k kind, base string, number int) op {
 	c := &caller{client: fresh(), key: t.desk, url: base + "/mcp"}
 	switch k {
 	case askEcho:
-		o.outcome, o.words = w.ask(ctx, base+"/sse/rokid", t.echo, "question "+o.id)
+		o.outcome, o.words, o.told = w.ask(ctx, base+"/sse/rokid", t.echo, "question "+o.id)
 	case askClaw:
-		o.outcome, o.words = w.ask(ctx, base+"/sse/rokid", t.claw, "question "+o.id)
+		o.outcome, o.words, o.told = w.ask(ctx, base+"/sse/rokid", t.claw, "question "+o.id)
 	case markHome:
 		o.outcome, o.words = c.call(ctx, "marks_mark", markArgs{o.id})
 	case markNode:
@@ -113,6 +114,7 @@ func (l *load) do(ctx context.Context, k kind, base string, number int) op {
 			map[string]string{"question": "point " + o.id, "answer": o.id})
 	}
 	o.took = time.Since(o.began)
+	o.told = cmp.Or(o.told, o.took)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ops = append(l.ops, o)
@@ -157,7 +159,8 @@ func (l *load) warm(ctx context.Context) error {
 type faultResult struct {
 	lasted                time.Duration
 	done, refused, broken int
-	longest               op // the operation that waited longest for any answer
+	told                  time.Duration // the longest wait of a client for the first words
+	longest               op            // the operation that took longest
 	normal                string
 	first                 int // index of the first operation
 }
@@ -209,6 +212,7 @@ func (l *load) runFault(ctx context.Context, f fault) (out faultResult, err erro
 		case outcomeBroken:
 			out.broken++
 		}
+		out.told = max(out.told, o.told)
 		if o.took > out.longest.took {
 			out.longest = *o
 		}

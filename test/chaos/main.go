@@ -8,8 +8,9 @@
 //
 // The load asks questions, calls tools and adds knowledge points, and records the answers.
 // Everything acknowledged must be in the database at the end, once, and nothing may have been done
-// twice. A line per fault reports the outcomes of the operations during it, and how long it took
-// until every instance did everything again.
+// twice. A line per fault reports the outcomes of the operations during it, how long anybody waited
+// for the first words and for the end, and how long it took until every instance did everything
+// again.
 //
 // The exit code is 1 if something acknowledged is missing, something was done twice, or an
 // instance did not recover.
@@ -99,7 +100,7 @@ func run(ctx context.Context, o options) (good bool, err error) {
 	began := time.Now()
 	good = true
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "fault\tat\tfor\tdone\tin words\tbroken off\tlongest\tnormal after")
+	fmt.Fprintln(w, "fault\tat\tfor\tdone\tin words\tbroken off\ttold after\tlongest\tnormal after")
 	w.Flush() //nolint:errcheck // standard output
 	for _, f := range plan {
 		if ctx.Err() != nil {
@@ -110,8 +111,8 @@ func run(ctx context.Context, o options) (good bool, err error) {
 			good = false
 			line.normal = "NOT: " + err.Error()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", f, short(time.Since(began)), short(line.lasted),
-			line.done, line.refused, line.broken, short(line.longest.took), line.normal)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", f, short(time.Since(began)), short(line.lasted),
+			line.done, line.refused, line.broken, short(line.told), short(line.longest.took), line.normal)
 		w.Flush() //nolint:errcheck // standard output
 		if o.words {
 			fmt.Printf("         longest: %s, after %s: %s %.160s\n", line.longest.kind, short(line.longest.took),
