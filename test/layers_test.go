@@ -19,7 +19,7 @@ import (
 var kit = []string{"netx"}
 
 // baseLayers are the packages that import none of ours but texts, findings and the kit.
-var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", "observe", "problem", "qr", "seal",
+var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", "observe", "problem", "qr", "seal", "settings",
 	"store", "talk", "tool"}
 
 // allowedImports lists the packages of ours that a package may import, by folder below internal. A
@@ -27,22 +27,23 @@ var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", 
 // package that is not listed has no layer yet: add it here and in AGENTS.md.
 var allowedImports = map[string][]string{
 	"netx": nil,
-	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
+	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
-	"talk": {"i18n"}, "tool": nil,
+	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil,
 	"licenses": nil, "proxytest": nil,
 
 	"account": {"check", "i18n", "seal", "store"},
 	"voice":   nil,
 	"backup":  {"seal", "store"},
-	"hub":     {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "store", "talk", "tool"}, // and no plug
+	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
+		"store", "talk", "tool"}, // and no plug
 	// The use cases, and the two ways to them.
 	"control": {"account", "backup", "check", "hub", "fetch", "i18n", "plug/learn", "problem", "seal", "store",
 		"talk", "tool"},
 	"api": {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "problem", "seal", "store",
 		"talk", "tool"},
-	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "store",
-		"talk", "tool"},
+	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "settings",
+		"store", "talk", "tool"},
 
 	// These plugs need more, or have packages below them that need less.
 	"plug/bots":    {"check", "hub", "i18n", "store", "talk", "tool"},
@@ -65,10 +66,11 @@ var allowedImports = map[string][]string{
 	"plug/xiaozhi/udp":    {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
-	"plug/mcp/upstream":   {"fetch", "i18n", "jsonrpc", "tool"},
-	"plug/openai":         {"check", "fetch", "i18n", "talk", "tool"},
+	"plug/mcp/upstream":   {"fetch", "i18n", "jsonrpc", "settings", "tool"},
+	"plug/openai":         {"check", "fetch", "i18n", "settings", "talk", "tool"},
 
-	"plug/openclaw/bot":    {"check", "hub", "i18n", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
+	"plug/openclaw/bot": {"check", "hub", "i18n", "plug/openclaw/client", "plug/openclaw/wire", "settings", "store",
+		"talk"},
 	"plug/openclaw/client": {"fetch", "i18n", "plug/openclaw/wire"},
 	"plug/openclaw/gateway": {"account", "check", "hub", "bus", "i18n", "jsonrpc", "plug/openclaw/client",
 		"plug/openclaw/wire", "seal", "store", "talk", "tool"},
@@ -85,7 +87,7 @@ var allowedImports = map[string][]string{
 
 // plugImports are what a plug may import that is not in allowedImports: the hub and the vocabulary,
 // and no other plug.
-var plugImports = []string{"check", "hub", "i18n", "problem", "store", "talk", "tool"}
+var plugImports = []string{"check", "hub", "i18n", "problem", "settings", "store", "talk", "tool"}
 
 const inside = "patchbay/internal/"
 

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"patchbay/internal/api"
-	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 )
 
 type keyAddCmd struct {
@@ -84,7 +84,7 @@ func (c *keyAddCmd) expires() (time.Duration, error) {
 	if c.Expires == "" {
 		return 0, nil
 	}
-	d, err := config.ParseDuration(c.Expires)
+	d, err := settings.ParseDuration(c.Expires)
 	if err != nil || d <= 0 {
 		return 0, usage(i18n.Message("--expires is %q; give a time such as 12h or 90d"), c.Expires)
 	}

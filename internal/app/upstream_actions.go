@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/problem"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 )
 
@@ -69,7 +70,7 @@ func (b *Base) changedSettings(owner store.Person, u store.Upstream,
 	if err != nil {
 		return nil, nil, err
 	}
-	if dropped, err = hub.Reassign(s, set); err != nil {
+	if dropped, err = settings.ChangeStruct(s, set); err != nil {
 		return nil, nil, control.InputProblem(problem.Invalid, err)
 	}
 	if m, ok := s.(*upstream.Settings); ok && m.Command != "" && owner.Role != account.RoleAdmin {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +14,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 )
 
@@ -23,7 +23,7 @@ import (
 type EndpointSettings struct {
 	Allow      []string          `json:"allow,omitempty"`
 	Deny       []string          `json:"deny,omitempty"`
-	Timeout    upstream.Duration `json:"timeout,omitempty"`
+	Timeout    settings.Duration `json:"timeout,omitempty"`
 	Concurrent int               `json:"concurrent,omitempty"`
 	MaxTools   int               `json:"max_tools,omitempty"`
 }
@@ -89,46 +89,20 @@ func whereOf(s UpstreamSettings) string {
 	return ""
 }
 
-const masked = "••••••"
-
 // ShownUpstream returns the settings of an upstream for display, with masked secrets.
 func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, error) {
 	s, err := b.ReadUpstream(u)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(s)
+	shown, err := settings.MaskStruct(s)
 	if err != nil {
 		return nil, err
 	}
-	shown := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &shown); err != nil {
-		return nil, err
+	if shown["url"] != nil {
+		shown["url"], err = json.Marshal(maskedURL(s))
 	}
-	t := reflect.TypeOf(s).Elem()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if raw := shown[name]; raw != nil && t.Field(i).Tag.Get("secret") == "true" {
-			shown[name] = maskSecrets(raw)
-		}
-	}
-	if text := shown["url"]; text != nil {
-		shown["url"], _ = json.Marshal(maskedURL(s))
-	}
-	return shown, nil
-}
-
-// maskSecrets masks a text, or the values of an object.
-func maskSecrets(raw json.RawMessage) json.RawMessage {
-	var values map[string]string
-	if json.Unmarshal(raw, &values) != nil {
-		return json.RawMessage(`"` + masked + `"`)
-	}
-	for name := range values {
-		values[name] = masked
-	}
-	text, _ := json.Marshal(values)
-	return text
+	return shown, err
 }
 
 // maskedURL returns an address whose query, which may hold a token, is masked.
@@ -143,7 +117,7 @@ func maskedURL(s UpstreamSettings) string {
 		full = s.URL
 	}
 	if strings.Contains(full, "?") {
-		return whereOf(s) + "?" + masked
+		return whereOf(s) + "?" + settings.Masked
 	}
 	return whereOf(s)
 }

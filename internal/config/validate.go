@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/settings"
 )
 
 const (
@@ -123,12 +125,12 @@ func (c *Config) checkInstances(p *Problems) {
 func (c *Config) checkTimes(p *Problems) {
 	t := c.Turn
 	if t.Heartbeat >= t.FirstPiece || t.Heartbeat >= t.Idle {
-		p.add("turn.heartbeat", "", "is "+formatDuration(t.Heartbeat), "give less than turn.first_piece ("+
-			formatDuration(t.FirstPiece)+") and turn.idle ("+formatDuration(t.Idle)+")")
+		p.add("turn.heartbeat", "", "is "+settings.FormatDuration(t.Heartbeat), "give less than turn.first_piece ("+
+			settings.FormatDuration(t.FirstPiece)+") and turn.idle ("+settings.FormatDuration(t.Idle)+")")
 	}
 	if l := c.Lingzhu; l.WaitingText != "" && l.WaitingAfter >= t.FirstPiece {
-		p.add("lingzhu.waiting_after", "", "is "+formatDuration(l.WaitingAfter), "give less than turn.first_piece ("+
-			formatDuration(t.FirstPiece)+"), or lingzhu.waiting_text is never shown")
+		p.add("lingzhu.waiting_after", "", "is "+settings.FormatDuration(l.WaitingAfter), "give less than turn.first_piece ("+
+			settings.FormatDuration(t.FirstPiece)+"), or lingzhu.waiting_text is never shown")
 	}
 }
 

@@ -107,7 +107,7 @@ func TestValidate(t *testing.T) {
 			"limits.body is 1023B: give a size such as 512KiB or 8MiB, from 1KiB to 64MiB"},
 		{"pictures smaller than words", func(c *Config) { c.Limits.BodyImages = 512 * KiB },
 			"limits.body_images is smaller than limits.body, which is 1MiB: give at least that"},
-		{"long history", func(c *Config) { c.History.Keep = 3651 * day },
+		{"long history", func(c *Config) { c.History.Keep = 3651 * 24 * time.Hour },
 			"history.keep is 3651d: give a duration such as 7s, 10m or 30d, from 1h to 3650d"},
 		{"negative", func(c *Config) { c.Turn.Late = -time.Second },
 			"turn.late is -1s: give a duration such as 7s, 10m or 30d, from 100ms to 1d"},

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"patchbay/internal/settings"
 )
 
 // want describes the form of a type's values, after "give ".
@@ -40,15 +42,15 @@ func (k *Key) parse(text string) (value any, ok bool) {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		return n, err == nil
 	case Bool:
-		return parseBool(text)
+		return settings.ParseBool(text)
 	case Duration:
-		d, err := ParseDuration(text)
+		d, err := settings.ParseDuration(text)
 		return d, err == nil
 	case Bytes:
 		s, err := ParseSize(text)
 		return s, err == nil
 	case List:
-		return splitList(text), true
+		return settings.SplitList(text), true
 	case Path:
 		return text, true
 	}
@@ -58,27 +60,6 @@ func (k *Key) parse(text string) (value any, ok bool) {
 		}
 	}
 	return text, true
-}
-
-func parseBool(text string) (value, ok bool) {
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "true", "yes", "on", "1":
-		return true, true
-	case "false", "no", "off", "0":
-		return false, true
-	}
-	return false, false
-}
-
-// splitList never returns nil, so that equal configurations are deeply equal.
-func splitList(text string) []string {
-	list := []string{}
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			list = append(list, item)
-		}
-	}
-	return list
 }
 
 // text returns the text form of a value, which parse reads back.
@@ -91,7 +72,7 @@ func (k *Key) text(value any) string {
 	case bool:
 		return strconv.FormatBool(v)
 	case time.Duration:
-		return formatDuration(v)
+		return settings.FormatDuration(v)
 	case Size:
 		return v.String()
 	case []string:

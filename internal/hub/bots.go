@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/seal"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -93,7 +93,7 @@ func (r *Registry) Kind(name string) (Kind, error) {
 	return k, nil
 }
 
-func (r *Registry) settingsSchema(k Kind) settingsSchema {
+func (r *Registry) schema(k Kind) settings.Schema {
 	s := slices.Clone(r.shared)
 	if k.Settings != nil {
 		s = append(s, k.Settings)
@@ -292,7 +292,7 @@ func (r *Registry) decode(b store.Bot, into any) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.settingsSchema(k).unseal(r.box, b.Settings)
+	raw, err := r.schema(k).Unseal(r.box, b.Settings)
 	if err != nil {
 		return err
 	}
@@ -309,11 +309,11 @@ func (r *Registry) MaskedSettings(b store.Bot) (map[string]json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	raw := map[string]json.RawMessage{}
-	if err := json.Unmarshal(b.Settings, &raw); err != nil {
+	values := settings.Values{}
+	if err := json.Unmarshal(b.Settings, &values); err != nil {
 		return nil, err
 	}
-	return raw, r.settingsSchema(k).mapSecrets(raw, func(field, string) (string, error) { return "••••••", nil })
+	return values, r.schema(k).Mask(values, settings.Masked)
 }
 
 // build makes a bot of a kind that is not inbound.
@@ -328,32 +328,32 @@ func (r *Registry) build(b store.Bot, k Kind) (talk.Bot, error) {
 	return k.Build(b, settings)
 }
 
-func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string,
-	from string) (settings json.RawMessage, dropped []string, err error) {
-	s := r.settingsSchema(k)
-	raw, err := s.unseal(r.box, kept)
+// change returns stored settings with changes. If from is not empty, the secrets among the changes
+// may only be sent to the origin of this address.
+func (r *Registry) change(k Kind, stored json.RawMessage, set map[string]string,
+	from string) (changed json.RawMessage, dropped []string, err error) {
+	s := r.schema(k)
+	values, err := s.Unseal(r.box, stored)
 	if err != nil {
 		return nil, nil, err
 	}
-	before := maps.Clone(raw)
-	for name, text := range set {
-		f, err := s.find(name)
-		if err == nil {
-			err = s.set(raw, name, text)
-		}
-		if err == nil && from != "" && f.addressField != "" && origin(before, f) != seal.Origin(from) {
+	for name := range set {
+		f, err := s.Field(name)
+		if err == nil && from != "" && f.AddressField != "" && values.Origin(f) != seal.Origin(from) {
 			err = msgMovedOn.Errorf(name)
 		}
 		if err != nil {
 			return nil, nil, problem.Wrap(problem.Invalid, err)
 		}
 	}
-	dropped = s.dropStaleSecrets(before, raw, func(name string) bool { return set[name] != "" })
-	if err := s.check(raw); err != nil {
+	if dropped, err = s.Change(values, set); err == nil {
+		err = s.Validate(values)
+	}
+	if err != nil {
 		return nil, nil, problem.Wrap(problem.Invalid, err)
 	}
-	settings, err = s.seal(r.box, raw)
-	return settings, dropped, err
+	changed, err = s.Seal(r.box, values)
+	return changed, dropped, err
 }
 
 func checkNameAndDescription(name, description string) error {

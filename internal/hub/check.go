@@ -82,7 +82,7 @@ func (r *Registry) validSettings(b store.Bot) (k Kind, settings any, err error) 
 	if k, err = r.Kind(b.Kind); err != nil {
 		return k, nil, err
 	}
-	for _, make := range r.settingsSchema(k) {
+	for _, make := range r.schema(k) {
 		settings = make() // the last one is the kind's
 		if err := r.Settings(b, settings); err != nil {
 			return k, nil, err

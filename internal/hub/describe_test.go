@@ -6,6 +6,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/settings"
 )
 
 // describedSettings has a setting of each form.
@@ -16,7 +17,7 @@ type describedSettings struct {
 	Maybe   *bool             `json:"maybe,omitempty"`
 	Most    *int              `json:"most,omitempty"`
 	Share   float64           `json:"share,omitempty"`
-	Wait    hub.Duration      `json:"wait,omitempty"`
+	Wait    settings.Duration `json:"wait,omitempty"`
 	Names   []string          `json:"names,omitempty"`
 	Extra   map[string]string `json:"extra,omitempty"`
 }
@@ -31,12 +32,12 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []hub.Setting{
-		{Name: "address", Form: hub.FormText, Required: true}, {Name: "secret", Form: hub.FormText, Secret: true},
-		{Name: "warm", Form: hub.FormBool}, {Name: "maybe", Form: hub.FormOptionalBool},
-		{Name: "most", Form: hub.FormInteger}, {Name: "share", Form: hub.FormNumber},
-		{Name: "wait", Form: hub.FormDuration}, {Name: "names", Form: hub.FormList},
-		{Name: "extra", Form: hub.FormObject},
-		{Name: "shared", Form: hub.FormBool, Shared: true},
+		{Name: "address", Form: settings.FormText, Required: true}, {Name: "secret", Form: settings.FormText, Secret: true},
+		{Name: "warm", Form: settings.FormBool}, {Name: "maybe", Form: settings.FormOptionalBool},
+		{Name: "most", Form: settings.FormInteger}, {Name: "share", Form: settings.FormNumber},
+		{Name: "wait", Form: settings.FormDuration}, {Name: "names", Form: settings.FormList},
+		{Name: "extra", Form: settings.FormObject},
+		{Name: "shared", Form: settings.FormBool, Shared: true},
 	}
 	if got := list[:len(want)]; !reflect.DeepEqual(got, want) {
 		t.Errorf("described as %+v", got)

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
@@ -379,10 +380,10 @@ func TestConnectedBots(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	type kindSettings struct {
-		Key  string       `json:"api_key" secret:"true"`
-		Tags []string     `json:"tags"`
-		N    *int         `json:"n"`
-		Wait hub.Duration `json:"wait"`
+		Key  string            `json:"api_key" secret:"true"`
+		Tags []string          `json:"tags"`
+		N    *int              `json:"n"`
+		Wait settings.Duration `json:"wait"`
 	}
 	r := hubtest.New(t, hubtest.Options{Kinds: []hub.Kind{{
 		Name: "model", Settings: func() any { return new(kindSettings) },

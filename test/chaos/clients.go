@@ -41,8 +41,8 @@ type wearer struct {
 	number int // identifies the wearer
 }
 
-// ask asks a bot. Both bots repeat what they get. first is the time until the first words, 0 if none
-// came.
+// ask asks a bot. Both bots repeat what they get. first is the time until the first words, 0 if
+// none came.
 func (w *wearer) ask(ctx context.Context, url string, bot int64, text string) (
 	o outcome, words string, first time.Duration) {
 	g := rokid.New(rokid.Options{URL: url, Key: w.key, UserID: fmt.Sprintf("%032X", w.number), AgentID: fmt.Sprint(bot),

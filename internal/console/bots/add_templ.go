@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
+	"patchbay/internal/settings"
 )
 
 // kindsPage shows the kinds of bots that can be added.
@@ -478,7 +478,7 @@ func fieldPart(v *page.Visit, f field) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case f.Form == hub.FormBool:
+		case f.Form == settings.FormBool:
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<div class=\"stack\"><label class=\"check\"><input type=\"checkbox\" name=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -531,7 +531,7 @@ func fieldPart(v *page.Visit, f field) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case f.Form == hub.FormOptionalBool || len(f.choices) > 0:
+		case f.Form == settings.FormOptionalBool || len(f.choices) > 0:
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<label>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -583,7 +583,7 @@ func fieldPart(v *page.Visit, f field) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.Form == hub.FormOptionalBool {
+			if f.Form == settings.FormOptionalBool {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<option value=\"true\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -909,7 +909,7 @@ func fieldPart(v *page.Visit, f field) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.Form == hub.FormInteger || f.Form == hub.FormNumber {
+			if f.Form == settings.FormInteger || f.Form == settings.FormNumber {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, " inputmode=\"text\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -6,6 +6,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 )
 
 // field is a setting in a form.
@@ -87,7 +88,7 @@ func (f *form) readValues(v *page.Visit) map[string]string {
 			} else if text != "" && !x.made {
 				changes[x.Name] = text
 			}
-		case text != x.Value && !(x.Form == hub.FormBool && text == "" && x.Value == "false"):
+		case text != x.Value && !(x.Form == settings.FormBool && text == "" && x.Value == "false"):
 			changes[x.Name], x.Value = text, text
 		}
 	}

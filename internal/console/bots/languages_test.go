@@ -19,6 +19,7 @@ import (
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/rokid"
+	"patchbay/internal/settings"
 )
 
 // right holds valid settings for a bot of each kind.
@@ -45,8 +46,8 @@ var wrongs = map[string][]string{
 }
 
 // misfits holds values that are invalid for each type of setting.
-var misfits = map[hub.Form]string{hub.FormInteger: "many", hub.FormNumber: "hot", hub.FormDuration: "soon",
-	hub.FormOptionalBool: "perhaps", hub.FormObject: "[1", hub.FormBool: "perhaps"}
+var misfits = map[settings.Form]string{settings.FormInteger: "many", settings.FormNumber: "hot", settings.FormDuration: "soon",
+	settings.FormOptionalBool: "perhaps", settings.FormObject: "[1", settings.FormBool: "perhaps"}
 
 var han = regexp.MustCompile(`\p{Han}`)
 
@@ -86,7 +87,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 			if misfit, ok := misfits[s.Form]; ok {
 				values = append(values[:len(values):len(values)], misfit)
 			}
-			if seen[s.Name] = true; len(values) == 0 && s.Form != hub.FormText && s.Form != hub.FormList {
+			if seen[s.Name] = true; len(values) == 0 && s.Form != settings.FormText && s.Form != settings.FormList {
 				t.Errorf("nothing is known that %s cannot be", s.Name)
 			}
 			for _, value := range values {

@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/netx"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -21,7 +22,7 @@ import (
 // Settings are the settings of an echo bot.
 type Settings struct {
 	// Pace is the pause between two characters; 0 means no pause.
-	Pace hub.Duration `json:"pace,omitempty"`
+	Pace settings.Duration `json:"pace,omitempty"`
 }
 
 // Kind returns the bot kind "echo".

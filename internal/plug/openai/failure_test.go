@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/netx"
 	. "patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/settings"
 	"patchbay/internal/talk"
 )
 
@@ -118,7 +119,7 @@ func TestAHostThatDoesNotExistIsNotTriedAgain(t *testing.T) {
 
 func TestRetriesBackOff(t *testing.T) {
 	s := startServer(t, slices.Repeat([]Reply{{Status: 503}}, 8)...)
-	b := newRig(t, s.URL, func(s *Settings) { s.Retries, s.FirstByteTimeout = 7, Duration(time.Minute) })
+	b := newRig(t, s.URL, func(s *Settings) { s.Retries, s.FirstByteTimeout = 7, settings.Duration(time.Minute) })
 	if _, err := b.ask(t, question("hi")); err == nil {
 		t.Error("it was answered")
 	}
@@ -131,7 +132,7 @@ func TestRetriesBackOff(t *testing.T) {
 
 func TestNobodyWaitsLongerThanForTheFirstByte(t *testing.T) {
 	s := startServer(t, Reply{Status: 503, Header: http.Header{"Retry-After": {"9"}}})
-	b := newRig(t, s.URL, func(s *Settings) { s.FirstByteTimeout = Duration(8 * time.Second) })
+	b := newRig(t, s.URL, func(s *Settings) { s.FirstByteTimeout = settings.Duration(8 * time.Second) })
 	_, err := b.ask(t, question("hi"))
 	if f := failure(t, err); f.Told != msgServer.In(i18n.English) || len(b.pauses) != 0 {
 		t.Errorf("got %+v after pauses of %v; want the server's error at once", f, b.pauses)
@@ -211,7 +212,7 @@ func TestAConnectionThatBreaksAfterTheHeadersIsTriedAgain(t *testing.T) {
 
 func TestTheSilenceOfTheModel(t *testing.T) {
 	never := make(chan struct{})
-	short := Duration(50 * time.Millisecond)
+	short := settings.Duration(50 * time.Millisecond)
 	tests := []struct {
 		name   string
 		change func(*Settings)
@@ -244,7 +245,7 @@ func TestTheSilenceOfTheModel(t *testing.T) {
 func TestASlowListenerIsNotTheModelsSilence(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	s := startServer(t, Reply{Steps: []Step{Text("a"), Wait(first), Text("b"), Wait(second), Text("c")}})
-	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(500 * time.Millisecond) })
+	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = settings.Duration(500 * time.Millisecond) })
 	var got string
 	err := b.Answer(testContext(t), question("hi"), func(e talk.Event) error {
 		switch got += e.Text; got {
@@ -267,7 +268,7 @@ func TestCommentsAreSignsOfLife(t *testing.T) {
 		steps = append(steps, Delay(120*time.Millisecond), Raw(": processing\n\n"))
 	}
 	s := startServer(t, Reply{Steps: append(steps, Text("Hello"))})
-	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(time.Second) })
+	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = settings.Duration(time.Second) })
 	if got := b.mustAsk(t, question("hi")).text(); got != "Hello" {
 		t.Errorf("got %q", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/settings"
 	"patchbay/internal/tool"
 )
 
@@ -89,7 +90,7 @@ func TestTheTimeIsLimited(t *testing.T) {
 		}
 		return tool.Text("quick"), nil
 	}
-	b := newRigWithToolbox(t, s, box, func(s *Settings) { s.ToolTime = Duration(300 * time.Millisecond) })
+	b := newRigWithToolbox(t, s, box, func(s *Settings) { s.ToolTime = settings.Duration(300 * time.Millisecond) })
 	if got := b.mustAsk(t, question("hi")).String(); got != `"No idea."` {
 		t.Errorf("got %s", got)
 	}

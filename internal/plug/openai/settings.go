@@ -3,14 +3,12 @@ package openai
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 )
 
 // Default values of settings.
@@ -68,7 +66,7 @@ type Settings struct {
 	// answer. 0 means 8; the maximum is 32.
 	ToolSteps int `json:"tool_steps,omitempty"`
 	// ToolTime limits the total time of the calls of a turn. 0 means 2 min; the maximum is 10 min.
-	ToolTime Duration `json:"tool_time,omitempty"`
+	ToolTime settings.Duration `json:"tool_time,omitempty"`
 	// ToolOutput is how much of one result the model gets, in bytes. 0 means 16 KiB; the maximum is
 	// 96 KiB.
 	ToolOutput int `json:"tool_output,omitempty"`
@@ -83,10 +81,10 @@ type Settings struct {
 	// Temperature is sent as it is. Null leaves it to the server.
 	Temperature *float64 `json:"temperature,omitempty"`
 	// FirstByteTimeout limits the time until a response begins, retries included. 0 means 30 s.
-	FirstByteTimeout Duration `json:"first_byte_timeout,omitempty"`
+	FirstByteTimeout settings.Duration `json:"first_byte_timeout,omitempty"`
 	// IdleTimeout limits the time without data in a response. Comments of the stream count as data.
 	// 0 means 60 s.
-	IdleTimeout Duration `json:"idle_timeout,omitempty"`
+	IdleTimeout settings.Duration `json:"idle_timeout,omitempty"`
 	// Retries is the number of retries when the server is busy, failing or unreachable and has not
 	// begun to respond. 0 means 2, negative means none.
 	Retries int `json:"retries,omitempty"`
@@ -102,74 +100,40 @@ type Settings struct {
 
 // Texts about invalid settings.
 const (
-	msgNoDuration  = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
-	msgBadDuration = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
-
 	msgNoModel          = i18n.Message("model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b")
-	msgBadKey           = i18n.Message("api_key has a line break, a space at an end or another character that no key has; copy it again")
 	msgLongSystem       = i18n.Message("system has %d bytes; %d are the most, because it is sent with every question")
 	msgHistory          = i18n.Message("history_tokens is %d; choose at most %d (-1 sends no history)")
 	msgMaxTokens        = i18n.Message("max_tokens is %d; choose at least 1, or leave it out")
 	msgTemperature      = i18n.Message("temperature is %v; choose between 0 and 2, or leave it out")
-	msgFirstByte        = i18n.Message(`first_byte_timeout is negative; choose something like "30s"`)
-	msgIdle             = i18n.Message(`idle_timeout is negative; choose something like "60s"`)
 	msgRetries          = i18n.Message("retries is %d; choose at most %d (-1 never asks again)")
 	msgToolSteps        = i18n.Message("tool_steps is %d; choose 1 to %d, or leave it out for %d")
 	msgToolTime         = i18n.Message(`tool_time is %s; choose something like "30s", %s at most`)
 	msgToolOutput       = i18n.Message("tool_output is %d; choose %d to %d bytes, or leave it out for %d")
 	msgToolsMost        = i18n.Message("tools_most is %d; choose 1 to %d, or leave it out for %d")
-	msgHeaderName       = i18n.Message("headers: %q cannot be the name of a header")
-	msgHeaderOwn        = i18n.Message("headers: %s cannot be set; take it out")
-	msgHeaderValue      = i18n.Message("headers: the value of %s has a line break or a control character")
 	msgExtraOwn         = i18n.Message("extra: %s cannot be set there; take it out")
 	msgExtraLength      = i18n.Message("extra: the length of an answer is limited by max_tokens already; keep one of the two")
 	msgExtraTemperature = i18n.Message("extra: temperature has a setting of its own; keep one of the two")
 	msgExtraJSON        = i18n.Message("extra: cannot be written as JSON")
 	msgNoBase           = i18n.Message("base_url is missing: give the address of the API, for example https://api.openai.com/v1")
-	msgBadBase          = i18n.Message("base_url is not a web address; it has to look like https://api.openai.com/v1")
-	msgBaseUser         = i18n.Message("base_url holds a user name or password; put the key in api_key instead")
 )
-
-// Duration is a time.Duration with the JSON form "30s".
-type Duration time.Duration
-
-// MarshalJSON writes the duration as Go does ("1m30s").
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String())
-}
-
-// UnmarshalJSON reads "30s" or "1m30s".
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return msgNoDuration.Errorf(data)
-	}
-	v, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil {
-		return msgBadDuration.Errorf(text)
-	}
-	*d = Duration(v)
-	return nil
-}
 
 // Validate returns an error that explains what is invalid and how to fix it.
 func (s *Settings) Validate() error {
 	if _, err := parseEndpoint(s.BaseURL); err != nil {
 		return err
 	}
-	return errors.Join(s.checkTexts(), s.checkNumbers(), s.checkTools(), s.checkHeaders(), s.checkExtra())
+	return errors.Join(s.checkTexts(), s.checkNumbers(), s.checkTools(), settings.CheckHeaders(s.Headers),
+		s.checkExtra())
 }
 
 func (s *Settings) checkTexts() error {
 	switch {
 	case strings.TrimSpace(s.Model) == "":
 		return msgNoModel.Errorf()
-	case !httpguts.ValidHeaderFieldValue(s.APIKey) || strings.TrimSpace(s.APIKey) != s.APIKey:
-		return msgBadKey.Errorf()
 	case len(s.System) > maxSystem:
 		return msgLongSystem.Errorf(len(s.System), maxSystem)
 	}
-	return nil
+	return settings.CheckCredential("api_key", s.APIKey)
 }
 
 func (s *Settings) checkNumbers() error {
@@ -180,10 +144,6 @@ func (s *Settings) checkNumbers() error {
 		return msgMaxTokens.Errorf(*s.MaxTokens)
 	case s.Temperature != nil && !(*s.Temperature >= 0 && *s.Temperature <= 2):
 		return msgTemperature.Errorf(*s.Temperature)
-	case s.FirstByteTimeout < 0:
-		return msgFirstByte.Errorf()
-	case s.IdleTimeout < 0:
-		return msgIdle.Errorf()
 	case s.Retries > maxRetries:
 		return msgRetries.Errorf(s.Retries, maxRetries)
 	}
@@ -194,30 +154,12 @@ func (s *Settings) checkTools() error {
 	switch {
 	case s.ToolSteps < 0 || s.ToolSteps > maxToolSteps:
 		return msgToolSteps.Errorf(s.ToolSteps, maxToolSteps, DefaultToolSteps)
-	case s.ToolTime < 0 || time.Duration(s.ToolTime) > maxToolTime:
+	case time.Duration(s.ToolTime) > maxToolTime:
 		return msgToolTime.Errorf(time.Duration(s.ToolTime), maxToolTime)
 	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < minToolOutput || s.ToolOutput > maxToolOutput:
 		return msgToolOutput.Errorf(s.ToolOutput, minToolOutput, maxToolOutput, DefaultToolOutput)
 	case s.MaxTools < 0 || s.MaxTools > toolsLimit:
 		return msgToolsMost.Errorf(s.MaxTools, toolsLimit, DefaultMaxTools)
-	}
-	return nil
-}
-
-// reservedHeaders are headers that are derived from the body or control the connection.
-var reservedHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding",
-	"accept-encoding"}
-
-func (s *Settings) checkHeaders() error {
-	for name, value := range s.Headers {
-		switch {
-		case !httpguts.ValidHeaderFieldName(name):
-			return msgHeaderName.Errorf(name)
-		case slices.Contains(reservedHeaders, strings.ToLower(name)):
-			return msgHeaderOwn.Errorf(name)
-		case !httpguts.ValidHeaderFieldValue(value):
-			return msgHeaderValue.Errorf(name)
-		}
 	}
 	return nil
 }
@@ -306,13 +248,9 @@ func parseEndpoint(base string) (endpoint, error) {
 	if base == "" {
 		return endpoint{}, msgNoBase.Errorf()
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		// The address is not shown: one that cannot be parsed may contain a key.
-		return endpoint{}, msgBadBase.Errorf()
-	}
-	if u.User != nil {
-		return endpoint{}, msgBaseUser.Errorf()
+	u, err := settings.ParseAddress("base_url", base, "https://api.openai.com/v1", "api_key")
+	if err != nil {
+		return endpoint{}, err
 	}
 	u.Fragment, u.RawFragment = "", ""
 	root := strings.TrimRight(u.Path, "/")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/tool"
 )
 
@@ -155,7 +156,7 @@ func TestLateAnswer(t *testing.T) {
 		"command":  command("misc"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.Timeout = Duration(100 * time.Millisecond)
+			s.Timeout = settings.Duration(100 * time.Millisecond)
 			r := newRig(t, s, fastTimings()).ready()
 			r.fails(tool.TimedOut, "do", `{"what":"late"}`)
 			if got := r.must("do", `{"what":"now"}`); got == "late" {
@@ -178,7 +179,7 @@ func TestStuck(t *testing.T) {
 		return `{"content":[]}`
 	}})
 	s := o.settings()
-	s.Timeout = Duration(50 * time.Millisecond)
+	s.Timeout = settings.Duration(50 * time.Millisecond)
 	r := newRig(t, s, fastTimings()).ready()
 	for range maxTimeouts {
 		r.fails(tool.TimedOut, "do", "{}")
@@ -414,7 +415,7 @@ func TestBusy(t *testing.T) {
 // A command that does not read its input is stopped.
 func TestDeafCommand(t *testing.T) {
 	s := command("deaf")
-	s.Timeout = Duration(50 * time.Millisecond)
+	s.Timeout = settings.Duration(50 * time.Millisecond)
 	r := newRig(t, s, fastTimings()).ready()
 	big := `{"x":"` + strings.Repeat("y", 200_000) + `"}` // more than the capacity of a pipe
 	for range maxTimeouts {

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/tool"
 )
 
@@ -416,14 +417,14 @@ func TestValidateDialsIn(t *testing.T) {
 		want string
 	}{
 		"nothing": {Settings{}, ""},
-		"all of it": {Settings{Allow: []string{"a*"}, Deny: []string{"b"}, Timeout: Duration(time.Second),
+		"all of it": {Settings{Allow: []string{"a*"}, Deny: []string{"b"}, Timeout: settings.Duration(time.Second),
 			Concurrent: 2, MaxTools: 3}, ""},
 		"an address": {Settings{URL: "https://x/?secret"}, "connects to this one"},
 		"a command":  {Settings{Command: "x"}, "connects to this one"},
 		"a way":      {Settings{Transport: WebSocket}, "connects to this one"},
 		"a token":    {Settings{Token: "secret"}, "connects to this one"},
 		"a pattern":  {Settings{Allow: []string{""}}, "empty pattern"},
-		"a timeout":  {Settings{Timeout: -1}, "timeout is"},
+		"a timeout":  {Settings{Timeout: settings.Duration(2 * time.Hour)}, "timeout is"},
 	} {
 		err := c.s.ValidateInbound()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

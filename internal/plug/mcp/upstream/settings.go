@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/tool"
 )
 
@@ -69,7 +68,7 @@ type Settings struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
 	// Timeout limits one call; 0 means 60 s.
-	Timeout Duration `json:"timeout,omitempty"`
+	Timeout settings.Duration `json:"timeout,omitempty"`
 	// Concurrent limits the concurrent calls; 0 means 16.
 	Concurrent int `json:"concurrent,omitempty"`
 	// MaxTools limits the offered tools; 0 means 2000.
@@ -78,18 +77,10 @@ type Settings struct {
 
 // Validation errors of settings.
 const (
-	msgNoDuration     = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
-	msgBadDuration    = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
 	msgTransport      = i18n.Message("transport is %q; choose http, sse or stdio, or leave it out")
 	msgDialsIn        = i18n.Message("the server connects to this one; take out transport, url, token, headers, command, args, env and dir")
 	msgBoth           = i18n.Message("both an address and a command are given; keep url or command")
 	msgNoURL          = i18n.Message("url is missing: give the server's address, for example https://example.com/mcp, or a command to start")
-	msgBadURL         = i18n.Message("url is not a web address; it has to look like https://example.com/mcp")
-	msgURLUser        = i18n.Message("url holds a user name or password; put a key in token or headers instead")
-	msgToken          = i18n.Message("token has a line break, a space at an end or another character that no token has; copy it again")
-	msgHeaderName     = i18n.Message("headers: %q cannot be the name of a header")
-	msgHeaderOwn      = i18n.Message("headers: %s cannot be set; take it out")
-	msgHeaderValue    = i18n.Message("headers: the value of %s has a line break or a control character")
 	msgCommandMissing = i18n.Message("command is missing: name the program to start, for example npx or /usr/bin/python3")
 	msgForWeb         = i18n.Message("token and headers are for web addresses; give a command its secrets in env")
 	msgZeroByte       = i18n.Message("command, args or dir hold a zero byte; take it out")
@@ -100,28 +91,6 @@ const (
 	msgPatterns       = i18n.Message("%s has %d patterns; %d are the most, and * stands for anything")
 	msgNoPattern      = i18n.Message("%s has an empty pattern; take it out, or write * for all tools")
 )
-
-// Duration is a time.Duration that is "30s" in JSON.
-type Duration time.Duration
-
-// MarshalJSON writes the duration in Go's format ("1m30s").
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String())
-}
-
-// UnmarshalJSON parses "30s" or "1m30s".
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return msgNoDuration.Errorf(data)
-	}
-	v, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil {
-		return msgBadDuration.Errorf(text)
-	}
-	*d = Duration(v)
-	return nil
-}
 
 // Validate returns the first error in the settings, with its remedy. The error contains no
 // secret.
@@ -170,38 +139,18 @@ func (s *Settings) checkURL() error {
 	if strings.TrimSpace(s.URL) == "" {
 		return msgNoURL.Errorf()
 	}
-	u, err := url.Parse(s.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		// Do not show it: an address that cannot be parsed may hold a secret.
-		return msgBadURL.Errorf()
+	if _, err := settings.ParseAddress("url", s.URL, "https://example.com/mcp", "token"); err != nil {
+		return err
 	}
-	if u.User != nil {
-		return msgURLUser.Errorf()
+	if err := settings.CheckCredential("token", s.Token); err != nil {
+		return err
 	}
-	if !httpguts.ValidHeaderFieldValue(s.Token) || strings.TrimSpace(s.Token) != s.Token {
-		return msgToken.Errorf()
-	}
-	return s.checkHeaders()
+	return settings.CheckHeaders(s.Headers, protocolHeaders...)
 }
 
-// ownHeaders are reserved headers of the connection or the protocol.
-var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept",
-	"accept-encoding",
-	"last-event-id", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
-
-func (s *Settings) checkHeaders() error {
-	for name, value := range s.Headers {
-		switch {
-		case !httpguts.ValidHeaderFieldName(name):
-			return msgHeaderName.Errorf(name)
-		case slices.Contains(ownHeaders, strings.ToLower(name)):
-			return msgHeaderOwn.Errorf(name)
-		case !httpguts.ValidHeaderFieldValue(value):
-			return msgHeaderValue.Errorf(name)
-		}
-	}
-	return nil
-}
+// protocolHeaders are set by the transport (MCP 2025-06-18, Streamable HTTP).
+var protocolHeaders = []string{"accept", "last-event-id", "mcp-session-id", "mcp-protocol-version", "mcp-method",
+	"mcp-name"}
 
 func (s *Settings) checkCommand() error {
 	switch {
@@ -227,7 +176,7 @@ func (s *Settings) checkCommand() error {
 
 func (s *Settings) checkNumbers() error {
 	switch {
-	case s.Timeout < 0 || time.Duration(s.Timeout) > maxTimeout:
+	case time.Duration(s.Timeout) > maxTimeout:
 		return msgTimeout.Errorf(time.Duration(s.Timeout), maxTimeout)
 	case s.Concurrent < 0 || s.Concurrent > maxConcurrent:
 		return msgConcurrent.Errorf(s.Concurrent, maxConcurrent)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/internal/settings"
 )
 
 func TestValidate(t *testing.T) {
@@ -16,30 +18,29 @@ func TestValidate(t *testing.T) {
 	}{
 		"an address": {Settings{URL: url}, ""},
 		"all of it": {Settings{URL: url, Token: "t", Headers: map[string]string{"X-A": "b"},
-			Allow: []string{"*"}, Deny: []string{"a*"}, Timeout: Duration(time.Second), Concurrent: 1, MaxTools: 1},
+			Allow: []string{"*"}, Deny: []string{"a*"}, Timeout: settings.Duration(time.Second), Concurrent: 1, MaxTools: 1},
 			""},
 		"a command": {Settings{Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"A": ""}},
 			""},
-		"nothing":            {Settings{}, "url is missing"},
-		"both":               {Settings{URL: url, Command: "npx"}, "keep url or command"},
-		"both, http":         {Settings{Transport: HTTP, URL: url, Command: "npx"}, "keep url or command"},
-		"no such transport":  {Settings{Transport: "ws", URL: url}, "choose http, sse or stdio"},
-		"stdio without":      {Settings{Transport: Stdio}, "command is missing"},
-		"not an address":     {Settings{URL: "secret:// x"}, "url is not a web address"},
-		"ftp":                {Settings{URL: "ftp://example.com"}, "url is not a web address"},
-		"a password":         {Settings{URL: "https://me:secret@example.com"}, "put a key in token"},
-		"a line break":       {Settings{URL: url, Token: "secret\n"}, "copy it again"},
-		"a header's name":    {Settings{URL: url, Headers: map[string]string{"a b": ""}}, "cannot be the name"},
-		"a header's value":   {Settings{URL: url, Headers: map[string]string{"A": "secret\n"}}, "the value of A"},
-		"our own":            {Settings{URL: url, Headers: map[string]string{"mcp-Session-id": "x"}}, "cannot be set"},
-		"a token for stdio":  {Settings{Command: "x", Token: "secret"}, "secrets in env"},
-		"a zero byte":        {Settings{Command: "x", Args: []string{"a\x00"}}, "zero byte"},
-		"a bad name":         {Settings{Command: "x", Env: map[string]string{"A=B": "secret"}}, "names have no ="},
-		"a negative timeout": {Settings{URL: url, Timeout: -1}, "timeout is"},
-		"a long timeout":     {Settings{URL: url, Timeout: Duration(48 * time.Hour)}, "timeout is"},
-		"too many at once":   {Settings{URL: url, Concurrent: 1e6}, "concurrent is"},
-		"too many tools":     {Settings{URL: url, MaxTools: 1e9}, "max_tools is"},
-		"an empty pattern":   {Settings{URL: url, Deny: []string{""}}, "deny has an empty pattern"},
+		"nothing":           {Settings{}, "url is missing"},
+		"both":              {Settings{URL: url, Command: "npx"}, "keep url or command"},
+		"both, http":        {Settings{Transport: HTTP, URL: url, Command: "npx"}, "keep url or command"},
+		"no such transport": {Settings{Transport: "ws", URL: url}, "choose http, sse or stdio"},
+		"stdio without":     {Settings{Transport: Stdio}, "command is missing"},
+		"not an address":    {Settings{URL: "secret:// x"}, "url is not a web address"},
+		"ftp":               {Settings{URL: "ftp://example.com"}, "url is not a web address"},
+		"a password":        {Settings{URL: "https://me:secret@example.com"}, "put the secret into token"},
+		"a line break":      {Settings{URL: url, Token: "secret\n"}, "copy it again"},
+		"a header's name":   {Settings{URL: url, Headers: map[string]string{"a b": ""}}, "cannot be the name"},
+		"a header's value":  {Settings{URL: url, Headers: map[string]string{"A": "secret\n"}}, "the value of A"},
+		"our own":           {Settings{URL: url, Headers: map[string]string{"mcp-Session-id": "x"}}, "cannot be set"},
+		"a token for stdio": {Settings{Command: "x", Token: "secret"}, "secrets in env"},
+		"a zero byte":       {Settings{Command: "x", Args: []string{"a\x00"}}, "zero byte"},
+		"a bad name":        {Settings{Command: "x", Env: map[string]string{"A=B": "secret"}}, "names have no ="},
+		"a long timeout":    {Settings{URL: url, Timeout: settings.Duration(48 * time.Hour)}, "timeout is"},
+		"too many at once":  {Settings{URL: url, Concurrent: 1e6}, "concurrent is"},
+		"too many tools":    {Settings{URL: url, MaxTools: 1e9}, "max_tools is"},
+		"an empty pattern":  {Settings{URL: url, Deny: []string{""}}, "deny has an empty pattern"},
 		"a thousand patterns": {Settings{URL: url, Allow: slices.Repeat([]string{"a"}, maxPatterns+1)},
 			"allow has 1001 patterns"},
 	} {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -303,7 +303,7 @@ func TestAbort(t *testing.T) {
 	})
 	t.Run("deadline", func(t *testing.T) {
 		h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
-		h.bot.settings.Deadline = hub.Duration(300 * time.Millisecond)
+		h.bot.settings.Deadline = settings.Duration(300 * time.Millisecond)
 		conv := h.ask(said("p", "count"))
 		if f := conv.failure(); f.Code != talk.TimedOut {
 			t.Errorf("%+v", f)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/settings"
 )
 
 // Defaults of the settings.
@@ -42,7 +42,7 @@ type Settings struct {
 	// Empty means the gateway's default.
 	Thinking string `json:"thinking,omitempty"`
 	// Deadline limits an answer. 0 means 2 min; the maximum is 30 min.
-	Deadline hub.Duration `json:"deadline,omitempty"`
+	Deadline settings.Duration `json:"deadline,omitempty"`
 	// DeviceIdentity is the key by which the gateway recognizes this bot, and the token that it
 	// issued for it. It is created at first use.
 	DeviceIdentity string `json:"device_identity,omitempty" secret:"true" to:"url"`

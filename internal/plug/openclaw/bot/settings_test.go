@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/settings"
 )
 
 func TestSettings(t *testing.T) {
@@ -21,7 +21,7 @@ func TestSettings(t *testing.T) {
 	}{
 		"fine": {func(*Settings) {}, ""},
 		"everything": {func(s *Settings) {
-			*s = Settings{s.URL, "t", "cook", "p", "low", hub.Duration(time.Minute),
+			*s = Settings{s.URL, "t", "cook", "p", "low", settings.Duration(time.Minute),
 				good}
 		}, ""},
 		"no url":        {func(s *Settings) { s.URL = "" }, "url is missing"},
@@ -30,8 +30,8 @@ func TestSettings(t *testing.T) {
 		"agent":         {func(s *Settings) { s.Agent = "a:b" }, "agent"},
 		"prefix":        {func(s *Settings) { s.SessionPrefix = "A" }, "session_prefix"},
 		"thinking":      {func(s *Settings) { s.Thinking = "A lot" }, "thinking"},
-		"deadline":      {func(s *Settings) { s.Deadline = hub.Duration(time.Second) }, "deadline"},
-		"long deadline": {func(s *Settings) { s.Deadline = hub.Duration(time.Hour) }, "deadline"},
+		"deadline":      {func(s *Settings) { s.Deadline = settings.Duration(time.Second) }, "deadline"},
+		"long deadline": {func(s *Settings) { s.Deadline = settings.Duration(time.Hour) }, "deadline"},
 		"key":           {func(s *Settings) { s.DeviceIdentity = `{"secret":1}` }, "device_identity"},
 		"key of no bytes": {func(s *Settings) { s.DeviceIdentity = `{"device":{"seed":"AAAA","deviceId":"x"}}` },
 			"device_identity"},

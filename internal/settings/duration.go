@@ -1,12 +1,37 @@
-package config
+package settings
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/i18n"
 )
+
+const msgDuration = i18n.Message("%s is not a duration such as 45s, 10m or 30d")
+
+// Duration is a duration of 0 or more that is a text in JSON, such as "45s".
+type Duration time.Duration
+
+// UnmarshalJSON reads the syntax of [ParseDuration].
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return msgDuration.Errorf(data)
+	}
+	v, err := ParseDuration(text)
+	if err != nil || v < 0 {
+		return msgDuration.Errorf(data)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalJSON writes the duration as Go does ("1m30s").
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
 const day = 24 * time.Hour
 
@@ -39,8 +64,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return total + d, nil
 }
 
-// formatDuration returns the short form of a duration: 7d rather than 168h0m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration returns the short form of a duration: 7d rather than 168h0m0s.
+func FormatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
