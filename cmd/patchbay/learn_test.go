@@ -177,7 +177,7 @@ func TestLearnEditShowRemove(t *testing.T) {
 	if got := d.points()["Perhaps?"].State; got != "new" {
 		t.Errorf("confirmed it is %s", got)
 	}
-	d.failing(exitUsage, "", []string{"learn", "edit", id}, "no changes are given")
+	d.failing(exitUsage, "", []string{"learn", "edit", id}, "there is nothing to change")
 	d.failing(exitUsage, "", []string{"learn", "show", "xy"}, "too short")
 }
 
