@@ -61,6 +61,10 @@ func (s *slot) answer(ctx context.Context, disconnected <-chan struct{}, turn *t
 		s.watch(&heard, disconnected, over, leave, cancel)
 	}()
 	err := s.bot.Answer(ctx, turn, func(e talk.Event) error {
+		if e.Kind == talk.KindStalled {
+			leave()
+			return nil
+		}
 		heard.Store(time.Now().UnixNano())
 		return emit(e)
 	})

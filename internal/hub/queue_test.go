@@ -76,13 +76,24 @@ func TestQueue(t *testing.T) {
 // TestHungBotReleasesItsSlot checks that a bot that hangs does not block the queue, and that its
 // later events go to no other asker.
 func TestHungBotReleasesItsSlot(t *testing.T) {
+	t.Run("silent", func(t *testing.T) { testHungBot(t, 50*time.Millisecond, false) })
+	t.Run("says so", func(t *testing.T) { testHungBot(t, time.Hour, true) })
+}
+
+func testHungBot(t *testing.T, idle time.Duration, says bool) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{FirstPieceTimeout: 50 * time.Millisecond,
-		IdleTimeout: 50 * time.Millisecond}})
+		IdleTimeout: idle}})
+	waiting := make(chan struct{}) // closed when a turn waits behind the one that hangs
+	once := sync.OnceFunc(func() { close(waiting) })
 	stalled := make(chan struct{})
 	defer close(stalled)
 	bot := r.AddScript(t, map[string]string{"concurrent": "1", "waiting": "5", "first_piece": "10s"},
 		func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 			if turn.Text() == "hang" {
+				<-waiting
+				if says {
+					emit(talk.Stalled())
+				}
 				<-stalled
 				return nil
 			}
@@ -95,7 +106,12 @@ func TestHungBotReleasesItsSlot(t *testing.T) {
 	for { // until the hanging turn has taken the slot
 		e = newRecorder()
 		turn := ask(bot, fmt.Sprint("next ", time.Now().UnixNano()))
-		must(t, r.Hub.Answer(ctx, turn, e.emit))
+		must(t, r.Hub.Answer(ctx, turn, func(event talk.Event) error {
+			if event.Kind == talk.KindNote {
+				once()
+			}
+			return e.emit(event)
+		}))
 		if strings.HasPrefix(e.text(), "[") {
 			break
 		}

@@ -16,14 +16,15 @@ import (
 // robot is a struct of settings.
 type robot struct {
 	shared
-	URL     string            `json:"url"`
-	Token   string            `json:"token,omitempty" secret:"true" to:"url"`
-	Env     map[string]string `json:"env,omitempty" secret:"true"`
-	Wait    Duration          `json:"wait,omitempty"`
-	Loud    bool              `json:"loud,omitempty"`
-	Kind    *bool             `json:"kind,omitempty"`
-	Names   []string          `json:"names,omitempty"`
-	Share   float64           `json:"share,omitempty"`
+	URL   string            `json:"url"`
+	Token string            `json:"token,omitempty" secret:"true" to:"url"`
+	Env   map[string]string `json:"env,omitempty" secret:"true"`
+	Wait  Duration          `json:"wait,omitempty"`
+	Loud  bool              `json:"loud,omitempty"`
+	Kind  *bool             `json:"kind,omitempty"`
+	Names []string          `json:"names,omitempty"`
+	Share float64           `json:"share,omitempty"`
+	//lint:ignore U1000 a field that is not exported is no setting
 	private int
 }
 

@@ -163,6 +163,9 @@ const (
 	KindCommand
 	// KindSuggest is up to three suggested next questions, in Event.Suggest.
 	KindSuggest
+	// KindStalled says that the bot may not go on for a while, or never: the next waiting turn may
+	// start. It ends at the bot's queue and reaches nobody.
+	KindStalled
 )
 
 // Event is one piece of an answer.
@@ -178,6 +181,9 @@ func Text(s string) Event { return Event{Kind: KindText, Text: s} }
 
 // Note returns an event with a progress note.
 func Note(s string) Event { return Event{Kind: KindNote, Text: s} }
+
+// Stalled returns an event that lets the next waiting turn start.
+func Stalled() Event { return Event{Kind: KindStalled} }
 
 // DoCommand returns an event with a command for the device.
 func DoCommand(c Command) Event { return Event{Kind: KindCommand, Command: &c} }

@@ -41,6 +41,11 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 				return err
 			}
 			continue
+		case n.stalled:
+			if err := emit(talk.Stalled()); err != nil {
+				return err
+			}
+			continue
 		case n.done:
 			return n.err
 		case n.resend:
@@ -121,6 +126,7 @@ func (h *pluginBot) closeTurn(t *turn) {
 // step is the next action of Answer.
 type step struct {
 	piece        string
+	stalled      bool // the plugin may have lost the answer, so the next question may start
 	done         bool
 	err          error
 	resend       bool          // the command was never sent and has to be sent again
@@ -167,7 +173,15 @@ func (h *pluginBot) next(t *turn) step {
 			t.fail(t.interruptedError("the plugin's connection was lost and it did not come back in time"))
 			return step{done: true, err: t.err}
 		}
-		until(back)
+		if stall := t.disconnectedAt.Add(h.s.opt.Timings.Stall); t.stalled || now.Before(stall) {
+			until(back)
+			if !t.stalled {
+				until(stall)
+			}
+		} else {
+			t.stalled = true
+			return step{stalled: true}
+		}
 	}
 	return step{recheckAfter: recheckAfter}
 }

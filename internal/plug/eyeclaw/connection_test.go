@@ -106,6 +106,37 @@ func TestPlugin_neverComesBack(t *testing.T) {
 	}
 }
 
+// TestPlugin_answerLostWhileAway checks that an answer that the plugin sent while it was away, so
+// that the rest may never come, does not block the questions behind it.
+func TestPlugin_answerLostWhileAway(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Timings.Stall = 50 * time.Millisecond })
+	s := newScript("lost", "next")
+	p := r.plugin(s.up)
+	b := r.attachedBot()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lost := r.ask(ctx, b, "t1", "lost")
+	p.wait(sim.Asked)
+	r.away(p, func() {
+		s.say("lost", "gone")
+		s.end("lost")
+		p.wait(sim.Answered)
+	})
+	eventually(t, "the queue being released", func() bool {
+		lost.mu.Lock()
+		defer lost.mu.Unlock()
+		return lost.stalls > 0
+	})
+	next := r.ask(t.Context(), b, "t2", "next")
+	s.say("next", "here again")
+	s.end("next")
+	next.ends(t, "here again")
+	cancel()
+	if said, err := lost.end(t); said != "" || !errors.Is(err, context.Canceled) || lost.stalls != 1 {
+		t.Errorf("the lost answer: said %q, %v, %d stalls", said, err, lost.stalls)
+	}
+}
+
 func TestPlugin_askedWhileAway(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin(pieces("here again"))

@@ -208,6 +208,7 @@ type answer struct {
 	mu     sync.Mutex
 	text   strings.Builder
 	pieces []string
+	stalls int
 	news   chan struct{}
 }
 
@@ -217,8 +218,12 @@ func start(ctx context.Context, b talk.Bot, turn *talk.Turn) *answer {
 		defer close(a.done)
 		a.err = b.Answer(ctx, turn, func(e talk.Event) error {
 			a.mu.Lock()
-			a.text.WriteString(e.Text)
-			a.pieces = append(a.pieces, e.Text)
+			if e.Kind == talk.KindStalled {
+				a.stalls++
+			} else {
+				a.text.WriteString(e.Text)
+				a.pieces = append(a.pieces, e.Text)
+			}
 			a.mu.Unlock()
 			select {
 			case a.news <- struct{}{}:

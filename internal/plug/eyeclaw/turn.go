@@ -22,6 +22,7 @@ type turn struct {
 	sent           bool        // the command was queued
 	delivered      atomic.Bool // the command was or is being written; else it may be sent again
 	disconnectedAt time.Time   // when conn was lost, if no frame came since
+	stalled        bool        // the next question may start
 
 	text         strings.Builder // everything received
 	emittable    int             // bytes of it that may be emitted
