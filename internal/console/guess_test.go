@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,9 @@ func TestManyGuesses(t *testing.T) {
 		}
 	}
 
+	// Near this limit the collector runs more often: a busy machine would otherwise collect so late
+	// that garbage alone exceeds what is checked below.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(384 << 20))
 	var most atomic.Uint64
 	measured, enough := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -115,13 +119,14 @@ func TestManyGuesses(t *testing.T) {
 		t.Errorf("the browser that is known is answered %d", showForm.Code)
 	}
 	// The machine may be busy; on an idle one it takes a quarter of a second.
-	if took > 20*time.Second {
+	if took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if n := count(http.StatusForbidden); n == 0 || n > 100 {
 		t.Errorf("%d passwords were checked", n)
 	}
-	if most.Load() > 256<<20 {
+	// The requests themselves need some 180 MB; all passwords at once would need 190 GB.
+	if most.Load() > 512<<20 {
 		t.Errorf("%d MB of heap", most.Load()>>20)
 	}
 }
