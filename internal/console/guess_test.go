@@ -125,7 +125,8 @@ func TestManyGuesses(t *testing.T) {
 	if n := count(http.StatusForbidden); n == 0 || n > 100 {
 		t.Errorf("%d passwords were checked", n)
 	}
-	// The requests themselves need some 180 MB; all passwords at once would need 640 GB (argon2id, 64 MiB each).
+	// The requests themselves need some 180 MB; all passwords at once would need 640 GB
+	// (argon2id, 64 MiB each).
 	if most.Load() > 512<<20 {
 		t.Errorf("%d MB of heap", most.Load()>>20)
 	}
