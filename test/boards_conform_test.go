@@ -118,7 +118,7 @@ func (h *boardServer) converse(ctx context.Context, b *sim.Board, button bool) e
 
 // repeated checks that a board heard its own words again: good morning.
 func repeated(a sim.Answer) error {
-	if !strings.Contains(a.Transcript, "0.9") || len(a.Sentences) != 1 {
+	if !strings.Contains(a.Transcript, "0.7") || len(a.Sentences) != 1 {
 		return fmt.Errorf("understood was %q, said was %q", a.Transcript, a.Sentences)
 	}
 	if n := same(a.Audio, sim.GoodMorning()); n < 20 || n > a.Packets {

@@ -15,13 +15,13 @@ func TestDemo(t *testing.T) {
 			t.Parallel()
 			text := d.ok("demo", "--lang", lang)
 			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明",
-				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.9 秒",
+				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
 				"挖好了，深 30 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
 				"/activity/calls 上有“home_set_lamp”", "全部通过"}
 			if lang == "en" {
 				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
 					"of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
-					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.9 s of speech", "A hole 30 cm deep was dug",
+					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "A hole 30 cm deep was dug",
 					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
 					"Your earlier question has an answer: Your ticket", "name ada, password ",
 					"/devices displays “kitchen”", "/activity/calls displays “home_set_lamp”", "All steps passed"}

@@ -24,6 +24,7 @@ var embedded = [][2]string{
 	{"libopus 1.5.2 (in encoder.wasm)", "../voice/opus/libopus/COPYING"},
 	{"wasi-libc 0.0~git20220510.9886d3d (in encoder.wasm)", "../voice/opus/libopus/COPYING.wasi-libc"},
 	{"compiler-rt 14.0.6 (in encoder.wasm)", "../voice/opus/libopus/COPYING.compiler-rt"},
+	{"Silero VAD v6 (weights)", "../voice/vad/LICENSE.silero"},
 }
 
 // noticeName fits the names of files that a licence asks to be passed on.

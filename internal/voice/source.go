@@ -3,8 +3,8 @@
 //
 // Opus is passed through without decoding where possible, which costs no processor time and no
 // quality. Subpackages do the parts: opus parses, decodes and encodes packets; ogg reads and writes
-// files; pcm reads samples; pace sends packets on time; endpoint detects where speech begins and
-// ends.
+// files; pcm reads samples; pace sends packets on time; vad tells voice from
+// other sound, and endpoint where speech begins and ends.
 package voice
 
 import (

@@ -11,7 +11,6 @@ import (
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
 )
 
@@ -69,7 +68,6 @@ type Conversation struct {
 	intake         pace.ArrivalCounter
 	events         *eventQueue
 	silenceTimeout time.Duration
-	parsed         opus.Packet // used only by the goroutine that calls onAudio
 
 	mu        sync.Mutex
 	mode      string // of the current listening, or the last one
@@ -149,6 +147,15 @@ func (c *Conversation) Rate() int { return c.output.SampleRate }
 // Next waits for the next event. See [Event] for how long its audio is valid. Only the goroutine
 // of Converse may call it. The error is the reason why the conversation ended.
 func (c *Conversation) Next() (Event, error) { return c.events.next(c.ctx) }
+
+// HeardSpeech keeps the conversation open: the silence after which it ends begins again.
+func (c *Conversation) HeardSpeech(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.After(c.lastActivity) {
+		c.lastActivity = at
+	}
+}
 
 // ShowTranscript shows what was understood of the person's speech.
 func (c *Conversation) ShowTranscript(text string) error {
@@ -320,7 +327,7 @@ func (c *Conversation) watchSilence() {
 			limit = c.board.boards.ButtonTimeout
 		}
 		left := limit - now.Sub(c.lastActivity)
-		if c.speaking {
+		if c.speaking || len(c.taps) > 0 {
 			left = c.silenceTimeout
 		}
 		quiet := keepAlive - now.Sub(c.lastSent)

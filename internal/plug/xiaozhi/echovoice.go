@@ -129,6 +129,9 @@ func (p *echoSession) onAudio(ctx context.Context, h Event) {
 	}
 	p.said.add(h.Opus)
 	event := p.ends.Packet(h.Opus)
+	if p.ends.IsSpeaking() {
+		p.c.HeardSpeech(h.At)
+	}
 	if p.manual {
 		return
 	}
@@ -149,7 +152,7 @@ func (p *echoSession) playBack(ctx context.Context) {
 	c := p.c
 	spoke := p.ends.VoicedDuration()
 	defer p.reset()
-	if spoke == 0 {
+	if spoke < endpoint.MinVoice {
 		return
 	}
 	generation := c.Generation()

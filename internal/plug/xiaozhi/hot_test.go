@@ -73,8 +73,8 @@ func listens(t testing.TB, c *Conversation, p *echoSession) {
 	p.onEvent(t.Context(), h)
 }
 
-// With a recording and the echo voice, each packet of a board costs one allocation: the recording's
-// copy.
+// Each packet of a board costs one allocation at most, of its decoder, and one more for each
+// recording's copy.
 func TestSoundAllocates(t *testing.T) {
 	b := alone(t, deaf{})
 	_, c := talking(t, b, &mute{})
@@ -86,14 +86,14 @@ func TestSoundAllocates(t *testing.T) {
 		now = now.Add(60 * time.Millisecond)
 		c.onAudio(packets[10+i%10], now) // continuous speech, so that no answer begins
 		listens(t, c, p)
-		if i++; i%900 == 0 {
+		if i++; i%300 == 0 {
 			p.reset()
 		}
 	}
-	for range 900 { // fills the reused memory
+	for range 600 { // fills the reused memory
 		say()
 	}
-	if n := testing.AllocsPerRun(900, say); n > 0 {
+	if n := testing.AllocsPerRun(600, say); n > 1 {
 		t.Errorf("%v allocations a packet", n)
 	}
 	tp := newTap()
@@ -101,7 +101,7 @@ func TestSoundAllocates(t *testing.T) {
 		t.Fatal("no tap")
 	}
 	tapped := func() { say(); <-tp.packets }
-	if n := testing.AllocsPerRun(900, tapped); n > 1 {
+	if n := testing.AllocsPerRun(600, tapped); n > 2 {
 		t.Errorf("%v allocations a packet with somebody who listens", n)
 	}
 }
@@ -120,7 +120,7 @@ func BenchmarkSound(b *testing.B) {
 		c.onAudio(packets[10+i%10], now)
 		listens(b, c, p)
 		<-tp.packets
-		if i%900 == 0 {
+		if i%300 == 0 {
 			p.reset()
 		}
 	}

@@ -163,9 +163,6 @@ func (c *Conversation) onAudio(packet []byte, at time.Time) {
 		c.intake.Dropped(1)
 		return
 	}
-	if kind == EventAudio && c.hasSpeech(packet) {
-		c.lastActivity = at
-	}
 	taps := c.taps
 	c.mu.Unlock()
 	if resumed {
@@ -177,13 +174,4 @@ func (c *Conversation) onAudio(packet []byte, at time.Time) {
 	if c.events.pushAudio(Event{Kind: kind, At: at}, packet) {
 		c.intake.Dropped(1)
 	}
-}
-
-// hasSpeech reports whether a packet has speech, as far as its header tells without decoding.
-func (c *Conversation) hasSpeech(packet []byte) bool {
-	if len(packet) < 2 || c.parsed.Parse(packet) != nil || c.parsed.IsSilent() {
-		return false
-	}
-	active, of := c.parsed.VoiceFlags()
-	return of == 0 || 2*active > of
 }

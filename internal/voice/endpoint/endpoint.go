@@ -1,48 +1,57 @@
-// Package endpoint detects where speech begins and ends in the packets of a voice board, without
-// decoding them.
+// Package endpoint detects where speech begins and ends in the packets of a voice board.
 //
-// SILK has a voice activity flag for every 20 ms (RFC 6716 §4.2.3). A single flag means little:
-// steady noise, such as that of a fan, sets every third, often several in a row. Speech sets nearly
-// all of them. So speech begins when nearly all of 15 flags are set, which noise causes about once
-// in two minutes. While somebody speaks, six of nine are enough to continue, because a word after a
-// pause has to be detected before the pause counts as the end.
+// The packets are decoded, and [vad] estimates for every 32 ms whether there is a voice. Speech
+// begins when most of a quarter of a second is voice. It ends after a pause: windows that are no
+// voice, or are much quieter than the speech was. The latter tells a person from the television and
+// the bystanders behind them, whose voices are voices too.
 //
-// Encoders need up to two seconds to adapt to a noise, and take it for a voice meanwhile. Voices
-// from a television are voices.
-//
-// CELT has no flags. There a packet is voice if it has more than a third of the bytes of the
-// largest packet so far, and more than silence needs. That works if the bit rate is variable and
-// the room is quiet. Elsewhere every packet counts as voice, so the caller needs a limit for the
-// duration of speech.
+// The voice activity flags in the packets (RFC 6716 §4.2.3) would cost nothing, but music and
+// voices in the background set them for as long as they last, so that speech never ends.
 package endpoint
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
 	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/vad"
 )
 
+// window is the duration of which each decision is made.
+const window = vad.Window * time.Second / vad.SampleRate
+
+// The thresholds were measured with human and synthetic speech in four languages, with white noise,
+// fans, music and other voices behind it; TestTable measures again.
 const (
-	// flagDuration is the duration that one flag covers (RFC 6716 §4.2.3).
-	flagDuration = 20 * time.Millisecond
-	// window is the number of flags that decide whether speech begins: 300 ms.
-	window = 15
-	// continueFlags of the last shortWindow flags have to be set for speech to continue.
-	continueFlags, shortWindow = 6, 9
-	// celtSilence is the maximum size of 20 ms of silence in CELT, in bytes; 10 are 4 kbit/s. At 24
-	// kbit/s libopus 1.5.2 makes 3 bytes of silence, and 55 and more of every audible sound.
-	celtSilence = 10
+	// Speech begins when beginWindows of the last recentWindows have a probability of more than
+	// beginProbability: after some 220 ms.
+	beginProbability            = 0.5
+	beginWindows, recentWindows = 6, 8
+	// A window at endProbability or below belongs to a pause.
+	endProbability = 0.35
+	// So does one whose level is less than this share of the level of the speech.
+	gateShare = 0.35
+	// levelDecay is how much of the level of the speech is left after a window, so that somebody
+	// who turns away is still heard: half after 15 s.
+	levelDecay = 0.9985
+	// levelSmoothing is how much of a level is left after a window that is silent.
+	levelSmoothing = 0.8
+	// Windows of discontinuous transmission are not looked at after idleWindows in which the
+	// probability was below idleProbability.
+	idleProbability = 0.1
+	idleWindows     = 10
 )
 
-// Options define what speech and what a pause is.
+// MinVoice is the duration of voice below which an utterance is not worth an answer: a cough.
+const MinVoice = 250 * time.Millisecond
+
+// Options define what a pause is.
 type Options struct {
 	// Silence is the duration without voice after which speech has ended; 0 means 800 ms.
 	Silence time.Duration
-	// Speech is how many of 15 consecutive flags of 20 ms have to be set for speech to begin, 1 to
-	// 15. 0 means 13: a word of a quarter of a second is enough. With 12, steady noise begins
-	// speech three times as often, and with 6 all the time.
-	Speech int
+	// MaxSpeech is the duration after which speech ends in any case, pauses included; 0 means 20 s.
+	MaxSpeech time.Duration
 }
 
 // Event is a state change caused by a packet.
@@ -51,22 +60,33 @@ type Event int
 // The events.
 const (
 	None  Event = iota
-	Began       // speech began at most 300 ms ago
-	Ended       // there was no voice for Options.Silence
+	Began       // speech began about a quarter of a second ago
+	Ended       // there was no voice for Options.Silence, or speech lasted for Options.MaxSpeech
 )
 
 // Detector detects the speech of one board. Its clock is the duration of the packets: a packet that
 // is never received takes no time, so a caller that waits for the end of speech needs a timeout as
 // well. It is not safe for concurrent use.
 type Detector struct {
-	options  Options
-	packet   opus.Packet
-	length   time.Duration // of the packet before; 0 if there was none
-	flags    uint16        // the last ones; the newest is the lowest bit
+	options Options
+	decoder *opus.Decoder
+	packet  opus.Packet
+	sound   [vad.SampleRate * opus.MaxDuration / time.Second]int16
+	samples int // of the last packet, in sound
+
+	voice   vad.Detector
+	window  [vad.Window]int16
+	filled  int
+	recent  uint8                  // whether the last windows were voice; the newest is the lowest bit
+	levels  [recentWindows]float64 // of the last windows; the newest is the last
+	idle    int                    // windows in a row with little probability of a voice
+	skipped bool                   // the last packet was not looked at
+
 	speaking bool
-	voiced   time.Duration
-	quiet    time.Duration // time since the last voice, while speaking
-	largest  int           // largest number of bytes for 20 ms of CELT
+	level    float64       // of the speech, root mean square
+	voiced   time.Duration // since speech began, without pauses
+	quiet    time.Duration // since the last voice, while speaking
+	lasted   time.Duration // since speech began
 }
 
 // New returns a detector in its initial state.
@@ -74,16 +94,19 @@ func New(o Options) *Detector {
 	if o.Silence <= 0 {
 		o.Silence = 800 * time.Millisecond
 	}
-	if o.Speech <= 0 {
-		o.Speech = 13
+	if o.MaxSpeech <= 0 {
+		o.MaxSpeech = 20 * time.Second
 	}
-	o.Speech = min(o.Speech, window)
-	return &Detector{options: o}
+	decoder, err := opus.NewDecoder(vad.SampleRate)
+	if err != nil {
+		panic(err) // it decodes 16 kHz
+	}
+	return &Detector{options: o, decoder: decoder}
 }
 
 // Reset restores the initial state, as for another conversation.
 func (d *Detector) Reset() {
-	*d = Detector{options: d.options}
+	*d = Detector{options: d.options, decoder: d.decoder}
 }
 
 // IsSpeaking reports whether speech has begun and not ended yet.
@@ -93,68 +116,103 @@ func (d *Detector) IsSpeaking() bool { return d.speaking }
 // speech has ended, until speech begins again.
 func (d *Detector) VoicedDuration() time.Duration { return d.voiced }
 
-// Packet processes a packet. A malformed packet counts as silence, as long as the packet before. It
-// does not keep data, and allocates nothing for a valid packet.
+// Samples returns the sound of the last packet at 16 kHz, until the next call of Packet.
+func (d *Detector) Samples() []int16 { return d.sound[:d.samples] }
+
+// Packet processes a packet. A malformed packet counts as silence, as long as the packet before. If
+// speech begins and ends within one packet, the end is reported. It does not keep data.
 func (d *Detector) Packet(data []byte) (e Event) {
-	active, of := d.packetFlags(data)
-	each := d.length / time.Duration(of)
-	// The positions of a packet's flags are ignored. Voice that was there continues from the start
-	// of the packet, and new voice begins towards its end.
-	first := 0
-	if d.flags&1 == 0 {
-		first = of - active
+	if d.skip(data) {
+		return None
 	}
-	for i := range of {
-		set := i >= first && i < first+active
-		if d.addFlag(set, each) {
-			e = Began
+	n, err := d.decoder.Decode(data, d.sound[:])
+	if err != nil {
+		n, _ = d.decoder.Decode(nil, d.sound[:]) // never fails
+	}
+	d.samples = n
+	for rest := d.sound[:n]; len(rest) > 0; {
+		used := copy(d.window[d.filled:], rest)
+		d.filled += used
+		rest = rest[used:]
+		if d.filled == vad.Window {
+			d.filled = 0
+			if w := d.addWindow(); w != None {
+				e = w
+			}
 		}
-	}
-	if d.speaking && d.quiet >= d.options.Silence && e == None {
-		d.speaking = false
-		e = Ended
 	}
 	return e
 }
 
-// addFlag processes a flag. It reports whether speech begins with it.
-func (d *Detector) addFlag(set bool, each time.Duration) (began bool) {
-	d.flags = d.flags << 1 & (1<<window - 1)
-	if set {
-		d.flags |= 1
+// skip reports whether a packet needs no look: nobody speaks, and the encoder found silence. The
+// model sees one window of silence instead of all of them.
+func (d *Detector) skip(data []byte) bool {
+	if d.speaking || d.idle < idleWindows || d.packet.Parse(data) != nil || !d.packet.IsSilent() {
+		d.skipped = false
+		return false
 	}
-	all := bits.OnesCount16(d.flags)
-	newest := bits.OnesCount16(d.flags & (1<<shortWindow - 1))
-	switch enough := all >= d.options.Speech; {
-	case !d.speaking && set && enough:
-		d.speaking, d.quiet, d.voiced = true, 0, time.Duration(all)*each
-		return true
-	case d.speaking && set && (enough || newest >= continueFlags):
+	d.samples = d.decoder.Samples(d.packet.Duration())
+	clear(d.sound[:d.samples])
+	if !d.skipped {
+		clear(d.window[d.filled:])
+		d.addWindow()
+		d.filled, d.skipped = 0, true
+	}
+	return true
+}
+
+// addWindow processes the complete window.
+func (d *Detector) addWindow() Event {
+	probability := d.voice.Probability(&d.window)
+	level := d.addLevel()
+	d.recent <<= 1
+	if probability > beginProbability {
+		d.recent |= 1
+	}
+	if d.speaking {
+		return d.continueSpeech(probability > endProbability, level)
+	}
+	if d.idle++; probability >= idleProbability {
+		d.idle = 0
+	}
+	if bits.OnesCount8(d.recent) < beginWindows {
+		return None
+	}
+	d.speaking, d.idle, d.quiet, d.level = true, 0, 0, 0
+	for _, l := range d.levels {
+		d.level = max(d.level, l)
+	}
+	d.voiced = time.Duration(bits.OnesCount8(d.recent)) * window
+	d.lasted = recentWindows * window
+	return Began
+}
+
+// continueSpeech processes a window of speech.
+func (d *Detector) continueSpeech(voice bool, level float64) Event {
+	d.level = max(d.level*levelDecay, level)
+	d.lasted += window
+	if voice && level >= gateShare*d.level {
 		d.quiet = 0
-		d.voiced += each
-	case d.speaking:
-		d.quiet += each
+		d.voiced += window
+	} else {
+		d.quiet += window
 	}
-	return false
+	if d.quiet < d.options.Silence && d.lasted < d.options.MaxSpeech {
+		return None
+	}
+	d.speaking, d.recent = false, 0
+	return Ended
 }
 
-// packetFlags returns the number of flags of a packet, at least one, and how many are set.
-func (d *Detector) packetFlags(data []byte) (active, of int) {
-	if err := d.packet.Parse(data); err != nil {
-		return 0, flagCount(d.length)
+// addLevel computes the smoothed level of the window: it rises at once and falls slowly.
+func (d *Detector) addLevel() float64 {
+	sum := 0.0
+	for _, s := range d.window {
+		sum += float64(s) * float64(s)
 	}
-	d.length = d.packet.Duration()
-	if active, of = d.packet.VoiceFlags(); of > 0 {
-		return active, of
-	}
-	of = flagCount(d.length)
-	size := (len(data) - d.packet.Padding) / of
-	d.largest = max(d.largest, size)
-	if size <= celtSilence || 3*size <= d.largest {
-		return 0, of
-	}
-	return of, of
+	level := math.Sqrt(sum / vad.Window)
+	level = max(level, levelSmoothing*d.levels[recentWindows-1]+(1-levelSmoothing)*level)
+	copy(d.levels[:], d.levels[1:])
+	d.levels[recentWindows-1] = level
+	return level
 }
-
-// flagCount is the number of flags that a packet of this duration would have.
-func flagCount(length time.Duration) int { return max(1, int(length/flagDuration)) }

@@ -233,24 +233,6 @@ func (p *Packet) IsSilent() bool {
 	return true
 }
 
-// VoiceFlags returns the number of voice activity flags in a packet, one per 20 ms, and how many of
-// them are set. SILK writes these flags first in a frame (RFC 6716 §4.2.3), so reading them needs
-// no decoding. CELT has none: then of is 0, and only the decoded audio tells. In stereo, the flags
-// of the mid channel are used.
-func (p *Packet) VoiceFlags() (active, of int) {
-	if p.TOC.Mode() == CELT {
-		return 0, 0
-	}
-	flags := max(1, int(p.TOC.FrameDuration()/(20*time.Millisecond)))
-	for _, f := range p.frames[:p.n] {
-		of += flags
-		for i := 0; i < flags && len(f) > 0; i++ {
-			active += int(f[0]>>(7-i)) & 1
-		}
-	}
-	return active, of
-}
-
 // Duration returns the duration of a packet that is not parsed any further. It is 0 for a packet
 // that cannot be valid.
 func Duration(packet []byte) time.Duration {
