@@ -32,13 +32,14 @@ type testOptions struct {
 // run again without it.
 const unraced = "race detector"
 
-// unwatched are third-party packages that are compiled without the race detector. SQLite is
-// translated from C: its memory is outside the garbage collector's, so the detector finds nothing
-// there, and with it SQLite takes four times as long. The others only derive keys from passwords,
-// which is slow by design.
+// unwatched are packages that are compiled without the race detector. SQLite is translated from C:
+// its memory is outside the garbage collector's, so the detector finds nothing there, and with it
+// SQLite takes four times as long. The others only compute, without goroutines: keys from
+// passwords, which is slow by design, and what a board's sound is, many times a second.
 var unwatched = []string{
 	"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory",
 	"golang.org/x/crypto/scrypt", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/argon2",
+	"github.com/pion/opus/...", "patchbay/internal/voice/vad",
 }
 
 // longest are the packages that are started first, because they take longest.

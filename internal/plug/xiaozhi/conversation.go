@@ -149,12 +149,10 @@ func (c *Conversation) Rate() int { return c.output.SampleRate }
 func (c *Conversation) Next() (Event, error) { return c.events.next(c.ctx) }
 
 // HeardSpeech keeps the conversation open: the silence after which it ends begins again.
-func (c *Conversation) HeardSpeech(at time.Time) {
+func (c *Conversation) HeardSpeech() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at.After(c.lastActivity) {
-		c.lastActivity = at
-	}
+	c.lastActivity = time.Now()
+	c.mu.Unlock()
 }
 
 // ShowTranscript shows what was understood of the person's speech.
@@ -327,7 +325,8 @@ func (c *Conversation) watchSilence() {
 			limit = c.board.boards.ButtonTimeout
 		}
 		left := limit - now.Sub(c.lastActivity)
-		if c.speaking || len(c.taps) > 0 {
+		// Audio that the voice has not heard yet may be speech.
+		if c.speaking || len(c.taps) > 0 || c.events.hasAudio() {
 			left = c.silenceTimeout
 		}
 		quiet := keepAlive - now.Sub(c.lastSent)

@@ -130,7 +130,7 @@ func (p *echoSession) onAudio(ctx context.Context, h Event) {
 	p.said.add(h.Opus)
 	event := p.ends.Packet(h.Opus)
 	if p.ends.IsSpeaking() {
-		p.c.HeardSpeech(h.At)
+		p.c.HeardSpeech()
 	}
 	if p.manual {
 		return

@@ -99,6 +99,13 @@ func (e *eventQueue) pushAudio(h Event, packet []byte) (dropped bool) {
 	return dropped
 }
 
+// hasAudio reports whether audio waits for the voice.
+func (e *eventQueue) hasAudio() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.queue) > e.controls
+}
+
 func (e *eventQueue) dropOldest() {
 	for i, h := range e.queue {
 		if h.Opus != nil {
