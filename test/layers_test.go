@@ -30,7 +30,7 @@ var allowedImports = map[string][]string{
 	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
 	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil,
-	"licenses": nil, "proxytest": nil,
+	"licenses": nil, "plain": {"i18n"}, "proxytest": nil,
 
 	"account": {"check", "i18n", "seal", "store"},
 	"voice":   nil,
@@ -57,7 +57,7 @@ var allowedImports = map[string][]string{
 	"plug/learn/schedule": {"i18n", "plug/learn/fsrs", "store"},
 	"plug/learn/transfer": {"i18n", "store"},
 	"plug/mcp":            {"account", "hub", "fetch", "i18n", "jsonrpc", "seal", "tool"},
-	"plug/xiaozhi": {"account", "check", "hub", "i18n", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
+	"plug/xiaozhi": {"account", "check", "hub", "i18n", "plain", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
 		"plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
 	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
@@ -79,7 +79,7 @@ var allowedImports = map[string][]string{
 		"tool"},
 	"plug/openclaw/sim":  {"plug/openclaw/client", "plug/openclaw/wire"},
 	"plug/openclaw/wire": {"jsonrpc"},
-	"plug/rokid":         {"account", "hub", "fetch", "i18n", "qr", "store", "talk"},
+	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk"},
 
 	// Only app imports everything.
 	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "plug", "voice"}, baseLayers...),
@@ -87,7 +87,7 @@ var allowedImports = map[string][]string{
 
 // plugImports are what a plug may import that is not in allowedImports: the hub and the vocabulary,
 // and no other plug.
-var plugImports = []string{"check", "hub", "i18n", "problem", "settings", "store", "talk", "tool"}
+var plugImports = []string{"check", "hub", "i18n", "plain", "problem", "settings", "store", "talk", "tool"}
 
 const inside = "patchbay/internal/"
 
@@ -231,9 +231,10 @@ func TestLayersForbid(t *testing.T) {
 		{"netx", "talk", true},
 		{"plug/rokid", "plug/openai", true},
 		{"plug/rokid", "plug/eyeclaw/sim", true},
-		{"plug/rokid", "plug/rokid/hud", false},
-		{"plug/rokid/hud", "talk", false},
-		{"plug/rokid/hud", "api", true},
+		{"plug/xiaozhi", "plug/xiaozhi/wire", false},
+		{"plain", "talk", true},
+		{"plug/mcp/stdio", "jsonrpc", false},
+		{"plug/mcp/stdio", "api", true},
 		{"plug/openai", "config", true},
 		{"plug/echo", "hub", false},
 		{"plug/echo", "account", true},

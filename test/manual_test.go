@@ -80,7 +80,7 @@ func TestErrorsPage(t *testing.T) {
 	}
 	manual := string(text)
 	for _, file := range []string{
-		"internal/talk/messages.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
+		"internal/talk/messages.go", "internal/plug/rokid/words.go", "internal/plain/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
 		"internal/plug/openclaw/bot/failure.go", "internal/plug/openclaw/client/connection_error.go",
 		"internal/plug/openclaw/shim/messages.go",

@@ -10,7 +10,7 @@ import (
 
 	"patchbay/internal/fetch"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/rokid/hud"
+	"patchbay/internal/plain"
 	"patchbay/internal/talk"
 )
 
@@ -59,16 +59,16 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-func (s *Settings) filter(lang i18n.Lang) *hud.Filter {
-	plain := s.Plain
-	if len(plain) == 0 {
-		plain = []string{"markdown", "code"}
+func (s *Settings) filter(lang i18n.Lang) *plain.Filter {
+	removed := s.Plain
+	if len(removed) == 0 {
+		removed = []string{"markdown", "code"}
 	}
-	return hud.NewFilter(hud.Options{
-		Markdown: slices.Contains(plain, "markdown"),
-		URLs:     slices.Contains(plain, "urls"),
-		Code:     slices.Contains(plain, "code"),
-		Emoji:    slices.Contains(plain, "emoji"),
+	return plain.NewFilter(plain.Options{
+		Markdown: slices.Contains(removed, "markdown"),
+		URLs:     slices.Contains(removed, "urls"),
+		Code:     slices.Contains(removed, "code"),
+		Emoji:    slices.Contains(removed, "emoji"),
 		Lang:     lang,
 	})
 }
@@ -77,8 +77,8 @@ func (s *Settings) filter(lang i18n.Lang) *hud.Filter {
 type display struct {
 	stream    *stream
 	lang      i18n.Lang
-	filter    *hud.Filter
-	pager     *hud.Pager
+	filter    *plain.Filter
+	pager     *plain.Pager
 	recall    *bool
 	suggest   []string
 	hasText   bool            // text of the answer has arrived
@@ -87,7 +87,7 @@ type display struct {
 }
 
 func newDisplay(c *call, s Settings) *display {
-	return &display{stream: c.stream, lang: c.lang, filter: s.filter(c.lang), pager: hud.NewPager(s.MaxChars),
+	return &display{stream: c.stream, lang: c.lang, filter: s.filter(c.lang), pager: plain.NewPager(s.MaxChars),
 		recall: s.Recall, paginated: s.MaxChars > 0}
 }
 

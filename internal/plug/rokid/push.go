@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/netx"
-	"patchbay/internal/plug/rokid/hud"
+	"patchbay/internal/plain"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -103,7 +103,7 @@ func (p *pusher) send(ctx context.Context, bot store.Bot, n Notice) error {
 	f := s.filter(n.Lang)
 	text := f.Write(n.Text) + f.Flush()
 	if utf8.RuneCountInString(text) > maxPushChars {
-		text, _ = hud.Page(text, maxPushChars)
+		text, _ = plain.Page(text, maxPushChars)
 		text += "…"
 	}
 	body, err := json.Marshal(pushMessage{n.ID, n.UserID, pushContent{n.AgentID, text}})

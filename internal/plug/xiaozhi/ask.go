@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/plain"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/pace"
@@ -70,60 +70,39 @@ func (c *Conversation) answer(ctx context.Context, question string, words *textS
 	}
 	turn := newTurn(d, c.lang)
 	turn.Parts = []talk.Part{{Text: question}}
-	var pending strings.Builder
+	clean := plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: c.lang})
+	var split plain.Splitter
+	var mood emotion
+	show := func(piece string) error {
+		for _, s := range split.Write(piece) {
+			if err := words.send(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	err := c.board.boards.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindNote:
 			return words.send(ctx, e.Text)
 		case talk.KindText:
-			pending.WriteString(e.Text)
-			for {
-				sentence, rest, ok := cutSentence(pending.String())
-				if !ok {
-					return nil
-				}
-				pending.Reset()
-				pending.WriteString(rest)
-				if err := words.send(ctx, sentence); err != nil {
+			if face := mood.read(e.Text); face != "" {
+				if err := c.ShowEmotion(face); err != nil {
 					return err
 				}
 			}
+			return show(clean.Write(e.Text))
 		}
 		return nil
 	})
-	if s := strings.TrimSpace(pending.String()); s != "" {
-		_ = words.send(ctx, s) // fails only if Ask has returned
+	// Both fail only if Ask has returned.
+	_ = show(clean.Flush())
+	if rest := split.Flush(); rest != "" {
+		_ = words.send(ctx, rest)
 	}
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
 		_ = words.send(ctx, f.Sentence(c.lang)) // fails only if Ask has returned
 	}
-}
-
-const (
-	// longSentence is the length, in bytes, after which a sentence is cut at the next space to
-	// fit the display.
-	longSentence = 240
-	// maxSentence is the length at which it is cut anywhere. It bounds the memory and the
-	// search time of an answer without sentence ends.
-	maxSentence = 4 * longSentence
-)
-
-// cutSentence splits the first complete sentence off a text that is still growing.
-func cutSentence(text string) (sentence, rest string, ok bool) {
-	for i, r := range text {
-		end := i + utf8.RuneLen(r)
-		switch {
-		case strings.ContainsRune("。！？；!?;\n", r):
-		case r == '.' && end < len(text) && text[end] == ' ': // not a decimal point
-		case r == ' ' && i > longSentence, i > maxSentence:
-		default:
-			continue
-		}
-		if s := strings.TrimSpace(text[:end]); s != "" {
-			return s, text[end:], true
-		}
-	}
-	return "", text, false
 }
 
 // textSource is a source without audio that shows each sentence when it arrives.

@@ -21,6 +21,8 @@ type page struct {
 	t    testing.TB
 	conn *websocket.Conn
 	id   string
+	// faces are the emotions shown so far.
+	faces []string
 }
 
 // open connects a page with its credentials in the URL's query, as browsers have to.
@@ -62,6 +64,8 @@ func (p *page) hears(ctx context.Context) (heard string, sentences []string) {
 		switch {
 		case m.Type == wire.TypeSTT:
 			heard = m.Text
+		case m.Type == wire.TypeLLM:
+			p.faces = append(p.faces, m.Emotion)
 		case m.Type != wire.TypeTTS:
 		case m.State == wire.TTSStart:
 			began = true
@@ -88,7 +92,7 @@ func TestTyped(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		for _, piece := range []string{"It is 3.5 deg", "rees. And it ra", "ins!你好。", "The end"} {
+		for _, piece := range []string{"It is 3.5 deg", "rees. And it ra", "ins!你好。", "**The", "** [end](https://exam", "ple.org) 😂", "😴"} {
 			if err := emit(talk.Text(piece)); err != nil {
 				return err
 			}
@@ -107,6 +111,9 @@ func TestTyped(t *testing.T) {
 	if want := "It is 3.5 degrees.|And it rains!|你好。|The end"; heard != `how is the "weather"?` ||
 		strings.Join(sentences, "|") != want {
 		t.Errorf("heard %q, answered %q", heard, sentences)
+	}
+	if len(p.faces) != 1 || p.faces[0] != "funny" {
+		t.Errorf("faces: %q", p.faces)
 	}
 	p.says(ctx, "fail")
 	if _, sentences = p.hears(ctx); len(sentences) != 1 {

@@ -1,10 +1,11 @@
-// Package hud fits answers to a head-up display: a [Filter] removes what the display cannot show,
-// and a [Pager] splits text into pages at the ends of sentences.
+// Package plain prepares answers for displays and voices: it removes what they cannot show or
+// speak, such as Markdown, addresses, code and emoji, and splits what is left into sentences or
+// pages.
 //
-// Both work on a stream. Their output does not depend on how the text was split into pieces: every
-// decision depends only on the text before and a bounded number of following bytes, and waits until
-// those have arrived.
-package hud
+// [Filter], [Splitter] and [Pager] work on a stream. Their output does not depend on how the text
+// was split into pieces: every decision depends only on the text before and a bounded number of
+// following bytes, and waits until those have arrived.
+package plain
 
 import (
 	"unicode"
@@ -37,7 +38,7 @@ type Options struct {
 	Lang i18n.Lang
 }
 
-// Filter removes from a text what a head-up display cannot show. It is not safe for concurrent use.
+// Filter removes parts of a text. It is not safe for concurrent use.
 type Filter struct {
 	opt   Options
 	text  bytesTable // outside of code

@@ -1,4 +1,4 @@
-package hud
+package plain
 
 import (
 	"math/rand/v2"
