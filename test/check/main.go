@@ -1,4 +1,4 @@
-// Command check runs all checks of the project in order and reports the result of each:
+// Command check runs all checks of the project and reports the result of each:
 //
 //	go run ./test/check                      everything
 //	go run ./test/check -short               without slow checks, for use while editing
@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -79,13 +80,25 @@ func main() {
 	}
 }
 
-// check runs the steps in order. After a failed step it continues with the next, so that one report
-// shows all failures.
+// check runs the checks of the source and the tests side by side: tests wait a lot. After a failed
+// step it continues with the next, so that one report shows all failures.
 func check(ctx context.Context, o options, r *report) {
-	tests, stopServer := testOptions{options: o, first: longest}, func() {}
-	if o.all {
-		tests.env = append(tests.env, "CHECK_ALL=1")
+	var source sync.WaitGroup
+	source.Go(func() { checkSource(ctx, o, r) })
+	checkTests(ctx, o, r)
+	source.Wait()
+	if o.fuzz > 0 {
+		runFuzz(ctx, o, r)
 	}
+	if o.all {
+		r.step(ctx, "chaos", func(ctx context.Context) result {
+			return command(ctx, "", nil, "go", "run", "./test/chaos", "-faults", "10", "-words")
+		})
+	}
+}
+
+// checkSource runs the checks that need no tests, one after the other.
+func checkSource(ctx context.Context, o options, r *report) {
 	r.step(ctx, "gofmt", checkFormat)
 	r.step(ctx, "go vet", func(ctx context.Context) result {
 		return command(ctx, "", nil, "go", append([]string{"vet"}, o.packages...)...)
@@ -94,12 +107,20 @@ func check(ctx context.Context, o options, r *report) {
 		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "staticcheck"},
 			o.packages...)...)
 	})
-	if o.whole() && !o.short {
-		r.step(ctx, "govulncheck", checkVulnerabilities)
-	}
 	if o.whole() {
 		r.step(ctx, "pages", func(ctx context.Context) result { return checkPages(ctx, pagesFolder) })
 		r.step(ctx, "static binary", checkBinary)
+	}
+	if o.whole() && !o.short {
+		r.step(ctx, "govulncheck", checkVulnerabilities)
+	}
+}
+
+// checkTests finds or starts the programs that tests need, and runs the tests.
+func checkTests(ctx context.Context, o options, r *report) {
+	tests, stopServer := testOptions{options: o, first: longest}, func() {}
+	if o.all {
+		tests.env = append(tests.env, "CHECK_ALL=1")
 	}
 	r.step(ctx, "PostgreSQL", func(ctx context.Context) result {
 		res := o.need(postgres)(ctx)
@@ -125,14 +146,6 @@ func check(ctx context.Context, o options, r *report) {
 		})
 	}
 	runTests(ctx, tests, r)
-	if o.fuzz > 0 {
-		runFuzz(ctx, o, r)
-	}
-	if o.all {
-		r.step(ctx, "chaos", func(ctx context.Context) result {
-			return command(ctx, "", nil, "go", "run", "./test/chaos", "-faults", "10", "-words")
-		})
-	}
 }
 
 // enterRoot changes the working directory to the folder of go.mod.
@@ -164,8 +177,9 @@ type result struct {
 	more  string // output of the programs, for a failed step
 }
 
-// report prints and counts the results.
+// report prints and counts the results. Steps may report at the same time.
 type report struct {
+	mu    sync.Mutex
 	out   io.Writer
 	total count
 	bad   []string // names of the steps that failed
@@ -199,11 +213,40 @@ func (r *report) step(ctx context.Context, name string, run func(context.Context
 	if ctx.Err() != nil {
 		res = result{state: failed, note: "interrupted"}
 	}
-	r.total.add(res.state)
+	var c count
+	c.add(res.state)
+	r.add(name, c, name, time.Since(begin), res)
+}
+
+// add counts the tests of a package, or one step, and prints its result with remarks below.
+func (r *report) add(name string, c count, title string, took time.Duration, res result, remarks ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total.passed += c.passed
+	r.total.failed += c.failed
+	r.total.skipped += c.skipped
 	if res.state == failed {
 		r.bad = append(r.bad, name)
 	}
-	r.line(name, time.Since(begin), res)
+	r.line(title, took, res)
+	for _, remark := range remarks {
+		fmt.Fprintln(r.out, remark)
+	}
+}
+
+// fail counts a failure that has no line of its own.
+func (r *report) fail(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total.failed++
+	r.bad = append(r.bad, name)
+}
+
+// say prints what no result belongs to.
+func (r *report) say(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprint(r.out, text)
 }
 
 func (r *report) line(name string, took time.Duration, res result) {

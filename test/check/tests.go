@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -43,7 +42,10 @@ var unwatched = []string{
 }
 
 // longest are the packages that are started first, because they take longest.
-var longest = []string{"./test", "./test/console", "./cmd/patchbay"}
+var longest = []string{
+	"./cmd/patchbay", "./test", "./test/console", "./internal/plug/xiaozhi", "./internal/app", "./internal/hub",
+	"./internal/store", "./internal/plug/mcp", "./internal/plug/openclaw/gateway",
+}
 
 func (o testOptions) args() []string {
 	args := []string{"test", "-json", "-timeout", testLimit}
@@ -80,7 +82,7 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 			said = append(said, a)
 		}
 	}
-	fmt.Fprintln(r.out, strings.Join(said, " "))
+	r.say(strings.Join(said, " ") + "\n")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), o.env...)
 	if o.race {
@@ -90,12 +92,10 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 	err := runJSON(cmd, t)
 	switch {
 	case ctx.Err() != nil:
-		r.total.failed++
-		r.bad = append(r.bad, "interrupted")
-	case err != nil && r.total.failed == 0:
+		r.fail("interrupted")
+	case err != nil && !t.failed:
 		// The go command itself failed and wrote the reason to standard error.
-		r.total.failed++
-		r.bad = append(r.bad, "go test: "+err.Error())
+		r.fail("go test: " + err.Error())
 	}
 	if o.race {
 		o.race = false
@@ -139,6 +139,7 @@ type event struct {
 type tally struct {
 	report *report
 	race   bool
+	failed bool // a package has
 	open   map[string]*packageTally
 	builds map[string]*bytes.Buffer // compiler output, by import path
 	// unraced lists the tests, by package, to run again without the race detector.
@@ -170,7 +171,7 @@ func (t *tally) read(from io.Reader) error {
 		switch {
 		case len(bytes.TrimSpace(line)) == 0:
 		case json.Unmarshal(line, &e) != nil:
-			t.report.out.Write(line) //nolint:errcheck // a failed report cannot be reported
+			t.report.say(string(line))
 		default:
 			t.take(e)
 		}
@@ -280,15 +281,13 @@ func (t *tally) endPackage(e event, p *packageTally) {
 			res.note = p.count.String()
 		}
 		res.more = t.complaint(e, p)
-		t.report.bad = append(t.report.bad, e.Package)
+		t.failed = true
 	}
-	t.report.total.passed += p.passed
-	t.report.total.failed += p.failed
-	t.report.total.skipped += p.skipped
-	t.report.line("  "+strings.TrimPrefix(e.Package, "patchbay/"), time.Duration(e.Elapsed*float64(time.Second)), res)
-	for _, why := range p.reasons {
-		fmt.Fprintf(t.report.out, "      skipped %s\n", why)
+	for i, why := range p.reasons {
+		p.reasons[i] = "      skipped " + why
 	}
+	t.report.add(e.Package, p.count, "  "+strings.TrimPrefix(e.Package, "patchbay/"),
+		time.Duration(e.Elapsed*float64(time.Second)), res, p.reasons...)
 }
 
 // maxComplaint limits the printed output of a failed package, in bytes. The end is kept, because it
