@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
+	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/pace"
 )
 
@@ -121,11 +122,36 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 func (c *Conversation) run() {
 	h := c.board.boards
 	h.spawn(c.watchSilence)
-	if h.Voice == nil || !h.spawn(func() {
+	voice := h.Voice
+	if voice == nil {
+		voice = silentVoice{}
+	}
+	if !h.spawn(func() {
 		defer c.events.close()
-		h.Voice.Converse(c.ctx, c)
+		voice.Converse(c.ctx, c)
 	}) {
 		c.events.close()
+	}
+}
+
+// silentVoice answers nothing. The conversation goes on while somebody talks, for those who record
+// it or listen.
+type silentVoice struct{}
+
+// Converse implements [Voice].
+func (silentVoice) Converse(_ context.Context, c *Conversation) {
+	speech := endpoint.New(endpoint.Options{})
+	for {
+		e, err := c.Next()
+		if err != nil {
+			return
+		}
+		if e.Kind == EventAudio {
+			speech.Packet(e.Opus)
+			if speech.IsSpeaking() {
+				c.HeardSpeech()
+			}
+		}
 	}
 }
 
@@ -326,7 +352,7 @@ func (c *Conversation) watchSilence() {
 		}
 		left := limit - now.Sub(c.lastActivity)
 		// Audio that the voice has not heard yet may be speech.
-		if c.speaking || len(c.taps) > 0 || c.events.hasAudio() {
+		if c.speaking || c.events.hasAudio() {
 			left = c.silenceTimeout
 		}
 		quiet := keepAlive - now.Sub(c.lastSent)

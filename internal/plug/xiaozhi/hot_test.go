@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +106,38 @@ func TestSoundAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(600, tapped); n > 2 {
 		t.Errorf("%v allocations a packet with somebody who listens", n)
 	}
+}
+
+// TestSilentVoice checks that speech keeps a conversation open if nobody answers it, and silence
+// does not.
+func TestSilentVoice(t *testing.T) {
+	b := alone(t, nil)
+	_, c := talking(t, b, &mute{})
+	c.onListenStart(wire.ModeAuto)
+	ended := make(chan struct{})
+	go func() { defer close(ended); silentVoice{}.Converse(t.Context(), c) }()
+	hear := func(packets ...[]byte) (spoke bool) {
+		c.mu.Lock()
+		c.lastActivity = time.Time{}
+		c.mu.Unlock()
+		for _, p := range packets {
+			c.onAudio(p, time.Now())
+		}
+		for c.events.hasAudio() { // ends when the last packet is being heard
+			runtime.Gosched()
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return !c.lastActivity.IsZero()
+	}
+	if hear(slices.Repeat([][]byte{{0x58}}, 100)...) {
+		t.Error("silence keeps the conversation open")
+	}
+	if !hear(sim.GoodMorning()...) {
+		t.Error("speech does not keep the conversation open")
+	}
+	c.cancel(errGoodbye)
+	<-ended
 }
 
 func BenchmarkSound(b *testing.B) {

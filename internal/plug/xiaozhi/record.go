@@ -73,7 +73,6 @@ func (c *Conversation) untap(t *tap) {
 		}
 	}
 	c.taps = rest
-	c.lastActivity = time.Now() // a conversation that somebody listens to does not end
 }
 
 // awaitConversation returns the board's conversation, and waits for one if there is none.
