@@ -34,7 +34,7 @@ var oldWords = []oldWord{
 		match: regexp.MustCompile(`(?i)hungup|stumble|errand|knack|promptbook`), better: "a standard term"},
 	{stems: "hush farewell parcel", match: regexp.MustCompile(`(?i)\b(hush|farewell|parcels?)\b`),
 		better: "stopPlayback, leave, frame",
-		except: []string{"cmd/patchbay/device_alert.go"}}, // what a board shows
+		except: []string{"internal/cli/device_alert.go"}}, // what a board shows
 	// Comments and texts.
 	{stems: "door outlet", match: regexp.MustCompile(`(?i)\b(doors?|outlets?)\b`),
 		better: "channel, endpoint, handler, provider",

@@ -57,7 +57,7 @@ func TestTranslations(t *testing.T) {
 			}
 		}
 		// A poem is not translated.
-		if file == "cmd/patchbay/demo_plugin.go" {
+		if file == "internal/cli/demo_plugin.go" {
 			return
 		}
 		for _, l := range chineseTexts(f) {
@@ -79,11 +79,11 @@ var translatedErrors = []string{
 	"internal/plug/mcp/upstream/settings.go",
 	"internal/plug/openai/settings.go", "internal/plug/openclaw/bot/settings.go", "internal/plug/rokid/display.go",
 	// The command line, except for the demo and the simulated devices, which report our own faults.
-	"cmd/patchbay/",
+	"internal/cli/",
 }
 
 // aside matches files among them, and texts, that people do not see.
-var aside = regexp.MustCompile(`^cmd/patchbay/(demo|simulate)_?|^[^a-z]*$|^(no more|see above)$`)
+var aside = regexp.MustCompile(`^internal/cli/(demo|simulate)_?|^[^a-z]*$|^(no more|see above)$`)
 
 // TestErrorsAreTranslated checks that errors of settings, files and commands are messages.
 func TestErrorsAreTranslated(t *testing.T) {

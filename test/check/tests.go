@@ -43,7 +43,7 @@ var unwatched = []string{
 
 // longest are the packages that are started first, because they take longest.
 var longest = []string{
-	"./cmd/patchbay", "./test", "./test/console", "./internal/plug/xiaozhi", "./internal/app", "./internal/hub",
+	"./internal/cli", "./test", "./test/console", "./internal/plug/xiaozhi", "./internal/app", "./internal/hub",
 	"./internal/store", "./internal/plug/mcp", "./internal/plug/openclaw/gateway",
 }
 

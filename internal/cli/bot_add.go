@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+
+	"patchbay/internal/api"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+)
+
+type botAddCmd struct {
+	Name        string   `help:"Name of the bot." placeholder:"NAME" required:""`
+	Kind        string   `help:"Kind of the bot: echo (repeats the question), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects), openclaw (an agent of an OpenClaw gateway)." placeholder:"KIND" required:""`
+	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Repeatable." sep:"none" placeholder:"K=V"`
+	Description string   `help:"Description of the bot." placeholder:"TEXT"`
+	User        string   `help:"Owner of the bot; optional if there is only one account." placeholder:"NAME"`
+	targetFlags `embed:""`
+}
+
+// Help returns the command's detailed help with examples.
+func (botAddCmd) Help() string {
+	return `Examples:
+
+    patchbay bot add --name parrot --kind echo
+    patchbay bot add --name qwen --kind openai --set base_url=http://localhost:11434/v1 --set model=qwen3:8b
+    patchbay bot add --name gpt --kind openai --set base_url=https://api.openai.com/v1 --set model=gpt-4o-mini --set api_key=@key.txt
+    patchbay bot add --name lobster --kind eyeclaw --json
+    patchbay bot add --name claw --kind openclaw --set url=ws://127.0.0.1:18789 --set token=@token.txt`
+}
+
+// Run adds the bot.
+func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := api.AddBot.Call(ctx, at.Client, control.NewBot{User: c.User, Name: c.Name, Kind: c.Kind,
+			Description: c.Description, Settings: set})
+		if err != nil {
+			return err
+		}
+		return sh.result(struct {
+			ID       int64  `json:"id"`
+			SDKToken string `json:"sdk_token,omitempty"`
+		}{bot.Number, bot.SDKToken}, func() {
+			sh.say(msgBotAdded, bot.Number, bot.Name)
+			if bot.SDKToken == "" {
+				sh.say(msgTryBot, bot.Number, c.retryFlags())
+				return
+			}
+			sh.showToken(at.publicURL(ctx), bot.Number, bot.SDKToken)
+		})
+	})
+}
+
+const (
+	msgBotAdded = i18n.Message("Bot %d (%s) is added.")
+	msgTryBot   = i18n.Message("Try it:\n  patchbay ask %d \"hello\"%s")
+	msgToken    = i18n.Message("Its token (save it now; it is shown only once):")
+	msgPlugin   = i18n.Message("On the computer where OpenClaw runs:")
+)
+
+// showToken prints the token of an inbound bot, and how to configure its peer.
+func (sh *shell) showToken(url string, bot int64, token string) {
+	sh.say(msgToken)
+	sh.printf("  %s\n", token)
+	sh.say(msgPlugin)
+	sh.printf(`  openclaw plugins install @eyeclaw/eyeclaw
+  openclaw config set plugins.entries.eyeclaw.config.sdkToken %s
+  openclaw config set plugins.entries.eyeclaw.config.botId %d
+  openclaw config set plugins.entries.eyeclaw.config.serverUrl %s
+  openclaw config set gateway.http.endpoints.chatCompletions.enabled true
+  openclaw gateway restart
+`, token, bot, url)
+}

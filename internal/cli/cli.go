@@ -1,0 +1,153 @@
+package cli
+
+import "github.com/alecthomas/kong"
+
+// cli is the whole command line. Each command is in a file of its own.
+type cli struct {
+	JSON    bool        `name:"json" help:"Print the result as JSON."`
+	Version versionFlag `name:"version" hidden:"" help:"Print the version."`
+
+	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
+	Demo  demoCmd  `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
+
+	User struct {
+		Add    userAddCmd    `cmd:"" help:"Create an account."`
+		List   userListCmd   `cmd:"" help:"List accounts."`
+		Passwd userPasswdCmd `cmd:"" help:"Set the password of an account."`
+	} `cmd:"" group:"people" help:"Accounts."`
+	Key struct {
+		Add    keyAddCmd    `cmd:"" help:"Create a key for a program or for the glasses platform."`
+		List   keyListCmd   `cmd:"" help:"List keys."`
+		Rules  keyRulesCmd  `cmd:"" help:"Show or change the tool rules of a key."`
+		Revoke keyRevokeCmd `cmd:"" help:"Revoke a key."`
+	} `cmd:"" group:"people" help:"Keys."`
+
+	Bot struct {
+		Add    botAddCmd    `cmd:"" help:"Add a bot."`
+		List   botListCmd   `cmd:"" help:"List bots and their connection status."`
+		Show   botShowCmd   `cmd:"" help:"Show a bot, its wearers, its last turns, and the values to enter at the glasses platform."`
+		Set    botSetCmd    `cmd:"" help:"Change a bot."`
+		Rm     botRmCmd     `cmd:"" help:"Remove a bot with its bindings, conversations and keys."`
+		Rotate botRotateCmd `cmd:"" help:"Create a new token for a bot that connects to this server."`
+	} `cmd:"" group:"bots" help:"Bots."`
+	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot with a QR code in this terminal or a six-digit code."`
+	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
+
+	Device struct {
+		List    deviceListCmd    `cmd:"" help:"List devices and their status."`
+		Show    deviceShowCmd    `cmd:"" help:"Show a device and its status."`
+		Approve deviceApproveCmd `cmd:"" help:"Approve a device by its pairing code."`
+		Bind    deviceBindCmd    `cmd:"" help:"Set the bot that answers a device."`
+		Rename  deviceRenameCmd  `cmd:"" help:"Rename a device."`
+		Set     deviceSetCmd     `cmd:"" help:"Set the transport of a device."`
+		Rm      deviceRmCmd      `cmd:"" help:"Remove a device."`
+		Tools   deviceToolsCmd   `cmd:"" help:"List the tools of a device."`
+		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`
+		Display deviceDisplayCmd `cmd:"" help:"Show a text on a device."`
+		Alert   deviceAlertCmd   `cmd:"" help:"Show an alert on a device."`
+		Play    devicePlayCmd    `cmd:"" help:"Play a sound on a device."`
+		Stop    deviceStopCmd    `cmd:"" help:"Stop speech and playback on a device."`
+		Record  deviceRecordCmd  `cmd:"" help:"Record a few seconds from a device's microphone."`
+		Listen  deviceListenCmd  `cmd:"" help:"Stream audio from a device's microphone until Ctrl-C."`
+		Watch   deviceWatchCmd   `cmd:"" help:"Print device notifications until Ctrl-C."`
+		Reboot  deviceRebootCmd  `cmd:"" help:"Reboot a device."`
+	} `cmd:"" group:"devices" help:"Voice boards."`
+
+	Node struct {
+		List     nodeListCmd     `cmd:"" help:"List nodes and their connection status."`
+		Describe nodeDescribeCmd `cmd:"" help:"Show a node, its commands and its tools."`
+		Invoke   nodeInvokeCmd   `cmd:"" help:"Run a command on a node."`
+		Rename   nodeRenameCmd   `cmd:"" help:"Rename a node."`
+		Rm       nodeRmCmd       `cmd:"" help:"Remove a node."`
+	} `cmd:"" group:"devices" help:"OpenClaw nodes."`
+	Pair struct {
+		List    pairListCmd    `cmd:"" help:"List pending pairing requests."`
+		Approve pairApproveCmd `cmd:"" help:"Approve a pairing request."`
+		Reject  pairRejectCmd  `cmd:"" help:"Reject a pairing request."`
+	} `cmd:"" group:"devices" help:"Pairing requests of nodes and operators."`
+	Shim struct {
+		Add    shimAddCmd    `cmd:"" help:"Connect your boards to an OpenClaw gateway as nodes."`
+		List   shimListCmd   `cmd:"" help:"List the OpenClaw gateways of your boards."`
+		Status shimStatusCmd `cmd:"" help:"Show the status of the nodes at a gateway, and what its owner has to do."`
+		Set    shimSetCmd    `cmd:"" help:"Change the connection to a gateway."`
+		Rm     shimRmCmd     `cmd:"" help:"Remove the connection to a gateway."`
+	} `cmd:"" group:"devices" help:"Connections to OpenClaw gateways."`
+
+	Upstream struct {
+		Add    upstreamAddCmd    `cmd:"" help:"Add a tool server, or a service that calls your tools."`
+		List   upstreamListCmd   `cmd:"" help:"List upstreams and their connection status."`
+		Show   upstreamShowCmd   `cmd:"" help:"Show an upstream, its settings and its connection."`
+		Set    upstreamSetCmd    `cmd:"" help:"Change an upstream."`
+		Rm     upstreamRmCmd     `cmd:"" help:"Remove an upstream."`
+		Rotate upstreamRotateCmd `cmd:"" help:"Create a new token for an upstream that connects to this server."`
+		Check  upstreamCheckCmd  `cmd:"" help:"Test the connection to an upstream and list its tools."`
+	} `cmd:"" group:"tools" help:"Tool servers."`
+	Tool struct {
+		List  toolListCmd  `cmd:"" help:"List available tools."`
+		Show  toolShowCmd  `cmd:"" help:"Show a tool and its arguments."`
+		Call  toolCallCmd  `cmd:"" help:"Call a tool."`
+		Allow toolAllowCmd `cmd:"" help:"Allow dangerous tools."`
+		Deny  toolDenyCmd  `cmd:"" help:"Deny tools to all programs and bots."`
+		Reset toolResetCmd `cmd:"" help:"Remove a tool rule."`
+		Rules toolRulesCmd `cmd:"" help:"List tool rules."`
+	} `cmd:"" group:"tools" help:"Tools."`
+	Calls callsCmd `cmd:"" group:"tools" help:"List tool calls with caller and outcome."`
+
+	Learn struct {
+		Add    learnAddCmd    `cmd:"" help:"Add knowledge points."`
+		List   learnListCmd   `cmd:"" help:"List or search knowledge points."`
+		Show   learnShowCmd   `cmd:"" help:"Show a knowledge point, its schedule and its history."`
+		Edit   learnEditCmd   `cmd:"" help:"Change a knowledge point."`
+		Rm     learnRmCmd     `cmd:"" help:"Delete or restore knowledge points."`
+		Review learnReviewCmd `cmd:"" help:"Review due knowledge points in this terminal."`
+		Undo   learnUndoCmd   `cmd:"" help:"Undo the last review."`
+		Stats  learnStatsCmd  `cmd:"" help:"Show learning statistics and upcoming reviews."`
+		Import learnImportCmd `cmd:"" help:"Import knowledge points from a file."`
+		Export learnExportCmd `cmd:"" help:"Export knowledge points to a file."`
+		Set    learnSetCmd    `cmd:"" help:"Show or change the learning settings."`
+		Deck   learnDeckCmd   `cmd:"" help:"List decks, or change a deck."`
+		Mcp    learnMcpCmd    `cmd:"" help:"Run an MCP server on standard input and output, for desktop programs."`
+	} `cmd:"" group:"learn" help:"Knowledge points and their reviews."`
+
+	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
+	Simulate struct {
+		Glasses simulateGlassesCmd `cmd:"" help:"Simulate glasses against any server."`
+		Home    simulateHomeCmd    `cmd:"" help:"Simulate a tool server with a thermometer and a lamp."`
+		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Simulate one or more XiaoZhi voice boards against any server."`
+		Node    simulateNodeCmd    `cmd:"" help:"Simulate one or more OpenClaw nodes against any server."`
+	} `cmd:"" group:"try" help:"Simulated devices."`
+
+	Config struct {
+		Check   configCheckCmd   `cmd:"" help:"Validate the settings."`
+		Default configDefaultCmd `cmd:"" help:"Print a configuration file that explains every setting."`
+		Doc     configDocCmd     `cmd:"" help:"Print a table of all settings as Markdown."`
+	} `cmd:"" group:"care" help:"Settings."`
+	Backup struct {
+		Create  backupCreateCmd  `cmd:"" help:"Write a backup of all data to a file."`
+		Restore backupRestoreCmd `cmd:"" help:"Restore a backup at the next start."`
+	} `cmd:"" group:"care" help:"Backups."`
+	Audit struct {
+		Verify auditVerifyCmd `cmd:"" help:"Verify that tool calls and the journal were not modified."`
+	} `cmd:"" group:"care" help:"The audit trail."`
+	Secret struct {
+		Show   secretShowCmd   `cmd:"" help:"Show the valid secrets, and since when they are valid."`
+		Rotate secretRotateCmd `cmd:"" help:"Rotate the installation's secret and re-encrypt stored credentials."`
+		Forget secretForgetCmd `cmd:"" help:"Drop all previous secrets now."`
+	} `cmd:"" group:"care" help:"The secret of the installation."`
+	Drain       drainCmd      `cmd:"" group:"care" help:"Drain a server before it is stopped: move its devices to other instances."`
+	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check the installation and suggest fixes."`
+	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
+	Help        helpCmd       `cmd:"" group:"care" help:"Show the help of a command."`
+	Completion  completionCmd `cmd:"" group:"care" help:"Print a shell completion script."`
+}
+
+var commandGroups = kong.ExplicitGroups([]kong.Group{
+	{Key: "begin", Title: "Get started:"},
+	{Key: "people", Title: "Accounts and keys:"},
+	{Key: "bots", Title: "Bots and glasses:"},
+	{Key: "devices", Title: "Devices:"},
+	{Key: "tools", Title: "Tools:"},
+	{Key: "learn", Title: "Learn:"},
+	{Key: "try", Title: "Try out:"},
+	{Key: "care", Title: "Maintenance:"},
+})

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"patchbay/internal/i18n"
+)
+
+func TestDemo(t *testing.T) {
+	d := blankDesk(t)
+	for _, lang := range []string{"zh", "en"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			text := d.ok("demo", "--lang", lang)
+			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明",
+				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
+				"挖好了，深 30 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
+				"/activity/calls 上有“home_set_lamp”", "全部通过"}
+			if lang == "en" {
+				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
+					"of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
+					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "A hole 30 cm deep was dug",
+					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
+					"Your earlier question has an answer: Your ticket", "name ada, password ",
+					"/devices displays “kitchen”", "/activity/calls displays “home_set_lamp”", "All steps passed"}
+			}
+			for _, w := range want {
+				if !strings.Contains(text, w) {
+					t.Errorf("%q is not in the story:\n%s", w, text)
+				}
+			}
+			if n := strings.Count(text, "\n   ✓ "); n != len(demoSteps) {
+				t.Errorf("%d steps passed, want %d", n, len(demoSteps))
+			}
+		})
+	}
+}
+
+func TestDemoAsJSON(t *testing.T) {
+	d := blankDesk(t)
+	var names []string
+	for line := range strings.Lines(d.ok("demo", "--json")) {
+		var r stepReport
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK || r.Step != len(names)+1 || r.Took <= 0 {
+			t.Errorf("a step is %+v", r)
+		}
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn board nodes late console" {
+		t.Errorf("the steps are %s", got)
+	}
+}
+
+// TestDemoNoticesWhatIsWrong breaks what the steps demonstrate, and expects them to fail.
+func TestDemoNoticesWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		play  func(*demoRun) error
+		wrong string
+	}{
+		{"a refused key", func(st *demoRun) error {
+			st.key = "wrong"
+			return playAsk(t.Context(), st)
+		}, "Invalid authentication token"},
+		{"a bot that is not there", func(st *demoRun) error {
+			return playBind(t.Context(), st)
+		}, "no bot Parrot"},
+		{"a model that forgets", func(st *demoRun) error {
+			if err := playModel(t.Context(), st); err != nil {
+				return err
+			}
+			st.model.name = "Ludwig"
+			heard, err := st.glasses(stranger, "2").say(t.Context(), msgWhatName.In(i18n.English))
+			if err == nil {
+				err = heard.expect(st.model.name)
+			}
+			return err
+		}, `lacks "Ludwig"`},
+		{"a photo that is not the one that was taken", func(st *demoRun) error {
+			bot, err := st.find(t.Context(), msgLobster)
+			if err != nil {
+				return err
+			}
+			k, err := st.startKitchen(t.Context(), bot.Number)
+			if err != nil {
+				return err
+			}
+			k.photo = []byte("another")
+			return k.takePhoto(t.Context())
+		}, "not the one that was taken"},
+		{"nodes without a board", func(st *demoRun) error {
+			return playNodes(t.Context(), st)
+		}, "there is no board"},
+		{"pages without a board", func(st *demoRun) error {
+			return playConsole(t.Context(), st)
+		}, `the page /devices does not show "kitchen"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st := &demoRun{demoOutput: demoOutput{sh: newShell(nil, t.Output(), t.Output(), nil)}, folder: t.TempDir()}
+			t.Cleanup(func() {
+				if err := st.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := playServe(t.Context(), st); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := st.bot(t.Context(), msgLobster, "echo", nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.play(st); err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("the step ends with %v, want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+func TestChecksOfTheDemo(t *testing.T) {
+	a := answered{Question: "q", Answer: "abc", Pieces: 2, Commands: []string{"take_photo"}}
+	for name, err := range map[string]error{
+		"other words": a.exactly("abcd", 1), "too few pieces": a.exactly("abc", 3),
+		"a missing word": a.expect("ab", "x"), "another command": a.commanded("leave"),
+	} {
+		if err == nil {
+			t.Errorf("%s pass", name)
+		}
+	}
+	for name, err := range map[string]error{"exactly": a.exactly("abc", 2), "expect": a.expect("a", "c"),
+		"commanded": a.commanded("take_photo")} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"patchbay/internal/i18n"
+)
+
+type devicePlayCmd struct {
+	Text        string `help:"Text that the device shows during playback." placeholder:"TEXT"`
+	laterFlag   `embed:""`
+	deviceFlags `embed:""`
+	Source      string `arg:"" name:"file|url" help:"An Ogg Opus or WAV file of up to 2 MiB, or its http or https URL."`
+}
+
+// laterFlag queues a call for a device that is asleep.
+type laterFlag struct {
+	Later bool `help:"If the device is asleep, deliver it when the device wakes."`
+}
+
+// Help returns the command's detailed help with examples.
+func (devicePlayCmd) Help() string {
+	return `To create a file, run: ffmpeg -i song.mp3 -ac 1 -c:a libopus song.ogg
+
+Examples:
+
+    patchbay device play kitchen bell.ogg
+    patchbay device play kitchen https://example.org/news.ogg --text "The news"
+    patchbay device play 3 https://example.org/reminder.wav --later`
+}
+
+// maxPlayed is the maximum size of a file that is sent with a call, in bytes. It keeps the call
+// below its limit of 4 MiB.
+const maxPlayed = 2 << 20
+
+// Run plays the sound.
+func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
+	args := map[string]any{}
+	if strings.HasPrefix(c.Source, "http://") || strings.HasPrefix(c.Source, "https://") {
+		args["url"] = c.Source
+	} else {
+		sound, err := readSound(c.Source)
+		if err != nil {
+			return err
+		}
+		args["sound"] = sound // encoded as base64 in JSON
+	}
+	if c.Text != "" {
+		args["text"] = c.Text
+	}
+	if c.Later {
+		args["later"] = true
+	}
+	return c.callTool(ctx, sh, toolPlay, args)
+}
+
+// readSound reads a sound file that devices can play.
+func readSound(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sound, err := io.ReadAll(io.LimitReader(f, maxPlayed+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 &&
+		string(sound[8:12]) == "WAVE"):
+		return nil, i18n.Message("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg").Errorf(name, quoteWord(name))
+	case len(sound) > maxPlayed:
+		return nil, i18n.Message("%s is larger than %d MiB; give the device a URL instead").Errorf(name,
+			maxPlayed>>20)
+	}
+	return sound, nil
+}
