@@ -32,9 +32,11 @@ var allowedImports = map[string][]string{
 	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil,
 	"licenses": nil, "plain": {"i18n"}, "proxytest": nil,
 
-	"account": {"check", "i18n", "seal", "store"},
-	"voice":   nil,
-	"backup":  {"seal", "store"},
+	"account":       {"check", "i18n", "seal", "store"},
+	"voice":         nil,
+	"voice/engine":  {"i18n"},
+	"voice/engines": {"fetch", "i18n", "settings", "voice"},
+	"backup":        {"seal", "store"},
 	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
 		"store", "talk", "tool"}, // and no plug
 	// The use cases, and the two ways to them.
