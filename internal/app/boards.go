@@ -134,8 +134,8 @@ func (v *voiceBoards) register(c *config.Config) (err error) {
 	if a, ok := v.web.(*net.TCPAddr); ok {
 		o.Port = strconv.Itoa(a.Port)
 	}
-	if c.XiaoZhi.Voice == "repeat" {
-		o.Voice = xiaozhi.EchoVoice{}
+	if o.Voice, err = v.voice(c); err != nil {
+		return err
 	}
 	v.boards, err = xiaozhi.NewBoards(o)
 	return err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/voice/engines/openai/openaitest"
 )
 
 // withBoards returns a desk with a running demo server to which boards connect over every
@@ -61,6 +62,19 @@ func TestSimulateBoardOnce(t *testing.T) {
 	if r.MAC != "02:00:00:aa:bb:cc" || r.Played < 0.5 || len(r.Said) != 1 || r.Saw.Boots != 1 ||
 		r.Saw.Conversations != 1 || r.Saw.Received == 0 || r.Saw.Violations != nil {
 		t.Errorf("as JSON it is %+v", r)
+	}
+}
+
+// TestSimulateBoardTalks has a bot answer a board aloud, with the speech engine of the settings.
+func TestSimulateBoardTalks(t *testing.T) {
+	speech := openaitest.New(t)
+	speech.Transcript = func([]int16) string { return "Good morning!" }
+	d, s := withBoards(t, "--speech-url", speech.URL, "--speech-key", openaitest.Key, "--speech-format", "wav")
+	got := d.ok("simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t))
+	spoken := speech.Spoken()
+	if len(spoken) == 0 || !strings.Contains(got, "understood: Good morning!\n") ||
+		!strings.Contains(got, "says: "+spoken[0]) {
+		t.Errorf("the engine spoke %q; the board shows\n%s", spoken, got)
 	}
 }
 

@@ -40,6 +40,7 @@ type Config struct {
 	Turn     Turn     `key:"turn" doc:"Timeouts of questions and answers."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
 	XiaoZhi  XiaoZhi  `key:"xiaozhi" doc:"XiaoZhi voice boards."`
+	Speech   Speech   `key:"speech" doc:"Speech engine with which voice boards understand and speak: an API like that of OpenAI."`
 	Nodes    Nodes    `key:"nodes" doc:"OpenClaw nodes and operators that connect to this server."`
 	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures from addresses given by clients. Loopback and private addresses are refused unless allow_nets contains them."`
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, duration and outcome."`
@@ -112,6 +113,18 @@ type Lingzhu struct {
 	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Maximum number of pictures that one wearer may send per hour."`
 }
 
+// Speech configures a speech engine.
+type Speech struct {
+	URL         string `key:"url" doc:"Address of the API, such as https://api.openai.com/v1; empty means that there is no speech engine."`
+	Key         string `key:"key" secret:"true" doc:"API key; engines on this machine need none."`
+	ListenModel string `key:"listen_model" doc:"Model that understands speech; empty means gpt-4o-mini-transcribe."`
+	SpeakModel  string `key:"speak_model" doc:"Model that speaks; empty means gpt-4o-mini-tts."`
+	Voice       string `key:"voice" doc:"Voice that speaks; empty means alloy."`
+	Format      string `key:"format" default:"opus" oneof:"opus,wav,pcm" doc:"Format in which speech is requested."`
+	SpeakURL    string `key:"speak_url" doc:"Address of the API that speaks, if it differs from url."`
+	SpeakKey    string `key:"speak_key" secret:"true" doc:"API key for speak_url."`
+}
+
 // XiaoZhi configures voice boards.
 type XiaoZhi struct {
 	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"Transport of boards whose owner has not chosen one. With websocket, they can be reached only while somebody talks to them; mqtt requires mqtt and audio below."`
@@ -134,7 +147,7 @@ type XiaoZhi struct {
 	Zone      string        `key:"time_zone" doc:"Time zone of the boards' clocks, such as Asia/Shanghai; empty means the server's."`
 	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"Silence after which a conversation ends."`
 	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"Silence after which a conversation ends on boards that are operated by a button."`
-	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"Reply to people who talk to a board: repeat plays back what was heard, to test audio in both directions; off plays nothing."`
+	Voice     string        `key:"voice" default:"answer" oneof:"answer,repeat,off" doc:"Reply to people who talk to a board: answer lets the board's bot answer, if there is a speech engine; repeat plays back what was heard, to test audio in both directions; off plays nothing."`
 	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"Wake words that boards and pages send, compared without punctuation and case. Any other text in their place was typed and is treated as a question."`
 }
 

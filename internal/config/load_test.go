@@ -67,10 +67,11 @@ func TestDefaults(t *testing.T) {
 		Learn: Learn{ImportSize: 256 * MiB, EmbeddingsModel: "text-embedding-3-small", EmbeddingsDims: 256},
 		Audit: Audit{Keep: 2160 * time.Hour},
 		XiaoZhi: XiaoZhi{Transport: "websocket", Framing: 1, Keepalive: 4 * time.Minute, Boards: 20000, Sockets: 5000,
-			Silence: time.Minute, Linger: 10 * time.Minute, Voice: "repeat",
+			Silence: time.Minute, Linger: 10 * time.Minute, Voice: "answer",
 			WakeWords: []string{"你好小智", "嘿你好呀", "小智小智", "你好小志", "你好小鑫", "你好小新", "小美同学",
 				"小龙小龙", "喵喵同学", "小冰小冰", "嗨小智", "Hi ESP", "Jarvis", "Sophia", "Hey Willow"}},
-		Nodes: Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
+		Speech: Speech{Format: "opus"},
+		Nodes:  Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
 		t.Errorf("data = %q", got)
@@ -162,6 +163,9 @@ func TestEveryKey(t *testing.T) {
 		"xiaozhi.boards": "7", "xiaozhi.sockets": "8", "xiaozhi.firmware": "/srv/firmware",
 		"xiaozhi.time_zone": "Asia/Shanghai",
 		"xiaozhi.silence":   "30s", "xiaozhi.linger": "5m", "xiaozhi.voice": "off", "xiaozhi.wake_words": "你好",
+		"speech.url": "https://speech.example.org/v1", "speech.key": "k", "speech.listen_model": "whisper-1",
+		"speech.speak_model": "tts-1", "speech.voice": "nova", "speech.format": "wav",
+		"speech.speak_url": "http://127.0.0.1:8880/v1", "speech.speak_key": "k",
 		"nodes.allow": "camera.snap", "nodes.deny": "system.run", "nodes.approve_local": "false",
 		"nodes.connections": "100",
 	}

@@ -161,6 +161,16 @@ func (c *Config) checkOutside(p *Problems) {
 // commandName matches the name of a node's command.
 var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
+func (c *Config) checkSpeech(p *Problems) {
+	s := c.Speech
+	for _, a := range []struct{ key, address string }{{"speech.url", s.URL}, {"speech.speak_url", s.SpeakURL}} {
+		u, err := url.Parse(a.address)
+		if a.address != "" && (err != nil || !hasScheme(a.address, "http", "https") || u.Hostname() == "" || u.User != nil) {
+			p.add(a.key, "", "is no address of an API", "give one such as https://api.openai.com/v1, and the key in speech.key")
+		}
+	}
+}
+
 func (c *Config) checkBoards(p *Problems) {
 	x := c.XiaoZhi
 	for _, a := range []struct{ key, address string }{{"xiaozhi.mqtt", x.MQTT}, {"xiaozhi.mqtt_tls", x.MQTTTLS},
@@ -186,12 +196,13 @@ func (c *Config) checkBoards(p *Problems) {
 			"give mqtt://host or mqtts://host, and the user in xiaozhi.join_user")
 	}
 	for _, s := range []struct{ key, secret string }{{"xiaozhi.join_password", x.JoinPass},
-		{"xiaozhi.join_secret", x.JoinKey}} {
+		{"xiaozhi.join_secret", x.JoinKey}, {"speech.key", c.Speech.Key}, {"speech.speak_key", c.Speech.SpeakKey}} {
 		if s.secret == Masked {
 			p.add(s.key, "", "is the mask that stands for a secret that is not shown", "give the secret itself")
 		}
 	}
 	checkZone(p, "xiaozhi.time_zone", x.Zone)
+	c.checkSpeech(p)
 }
 
 func checkZone(p *Problems, key, zone string) {

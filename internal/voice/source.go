@@ -51,6 +51,14 @@ func WAV(r io.Reader, o Output) pace.Source {
 	return encode(r, o, func() (samples, error) { return pcm.NewWAV(r, o.Encoding.SampleRate) })
 }
 
+// PCM returns a source that plays samples of 16 bits, little endian, of one channel, while they are
+// received. For r see [OggOpus].
+func PCM(r io.Reader, rate int, o Output) pace.Source {
+	return encode(r, o, func() (samples, error) {
+		return pcm.NewRaw(r, pcm.Format{Rate: rate, Channels: 1, Bits: 16}, o.Encoding.SampleRate)
+	})
+}
+
 // OggOpus returns a source that plays Ogg Opus while it is received. Packets are merged or split to
 // last for one frame of the board. Where that is impossible, as with frames of 40 ms for a board
 // that needs 60 ms, the rest of the stream is decoded and encoded again. The output gain, the

@@ -44,7 +44,7 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	defer cancel()
 	if !c.board.boards.spawn(func() {
 		defer close(words.next)
-		c.answer(ctx, question, words)
+		c.answer(ctx, question, func(s string) error { return words.send(ctx, s) })
 	}) {
 		return errServerStopping
 	}
@@ -59,13 +59,14 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	return err
 }
 
-// answer asks the bot and sends the sentences of its answer to words.
-func (c *Conversation) answer(ctx context.Context, question string, words *textSource) {
+// answer asks the bot and passes the sentences of its answer to say, whose error means that nobody
+// wants to know the rest.
+func (c *Conversation) answer(ctx context.Context, question string, say func(string) error) {
 	c.board.mu.Lock()
 	d := c.board.device
 	c.board.mu.Unlock()
 	if d.Bot == 0 {
-		words.send(ctx, msgNobody.In(c.lang))
+		_ = say(msgNobody.In(c.lang))
 		return
 	}
 	turn := newTurn(d, c.lang)
@@ -73,9 +74,9 @@ func (c *Conversation) answer(ctx context.Context, question string, words *textS
 	clean := plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: c.lang})
 	var split plain.Splitter
 	var mood emotion
-	show := func(piece string) error {
+	sayAll := func(piece string) error {
 		for _, s := range split.Write(piece) {
-			if err := words.send(ctx, s); err != nil {
+			if err := say(s); err != nil {
 				return err
 			}
 		}
@@ -84,24 +85,23 @@ func (c *Conversation) answer(ctx context.Context, question string, words *textS
 	err := c.board.boards.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindNote:
-			return words.send(ctx, e.Text)
+			return say(e.Text)
 		case talk.KindText:
 			if face := mood.read(e.Text); face != "" {
 				if err := c.ShowEmotion(face); err != nil {
 					return err
 				}
 			}
-			return show(clean.Write(e.Text))
+			return sayAll(clean.Write(e.Text))
 		}
 		return nil
 	})
-	// Both fail only if Ask has returned.
-	_ = show(clean.Flush())
+	_ = sayAll(clean.Flush())
 	if rest := split.Flush(); rest != "" {
-		_ = words.send(ctx, rest)
+		_ = say(rest)
 	}
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
-		_ = words.send(ctx, f.Sentence(c.lang)) // fails only if Ask has returned
+		_ = say(f.Sentence(c.lang))
 	}
 }
 

@@ -22,6 +22,7 @@ type metrics struct {
 	unsent        prometheus.Counter
 	late, gaps    prometheus.Counter
 	answers       *prometheus.CounterVec
+	stages        *prometheus.HistogramVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -65,9 +66,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		answers: counters("patchbay_xiaozhi_answers_total",
 			"Answers and sounds that were played on boards, by how they ended.", "outcome"),
 	}
+	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "patchbay_xiaozhi_voice_seconds",
+		Help:    "From the end of a question to a stage of its answer: transcript, first_sentence, first_sound.",
+		Buckets: prometheus.ExponentialBuckets(0.025, 1.6, 16),
+	}, []string{"stage"})
 	if reg != nil {
 		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.packets,
-			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers)
+			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
 	}
 	return m
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"time"
@@ -232,6 +231,3 @@ func (b *buffer) Close() error {
 	b.closed, b.data = true, nil
 	return nil
 }
-
-// IsEnd reports whether err is the regular end of transcripts, clips or a sound.
-func IsEnd(err error) bool { return errors.Is(err, io.EOF) }

@@ -72,11 +72,7 @@ func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 			if size != 0 && size != math.MaxUint32 {
 				r = io.LimitReader(r, int64(size))
 			}
-			resampler, err := NewResampler(f.Rate, rate)
-			if err != nil {
-				return nil, err
-			}
-			return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
+			return NewRaw(r, f, rate)
 		}
 		if skipped += int(size) + 8; skipped > maxSkipped {
 			return nil, fmt.Errorf("%w: more than %d bytes before the sound", ErrMalformed, maxSkipped)
@@ -92,6 +88,18 @@ func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 			}
 		}
 	}
+}
+
+// NewRaw returns samples without a header at rate.
+func NewRaw(r io.Reader, f Format, rate int) (*SampleReader, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	resampler, err := NewResampler(f.Rate, rate)
+	if err != nil {
+		return nil, err
+	}
+	return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
 }
 
 // asMalformed turns an unexpected end of the file into [ErrMalformed].

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/config"
+	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/store"
+	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines/openai"
+)
+
+// voice returns who answers people who talk to a board.
+func (v *voiceBoards) voice(c *config.Config) (xiaozhi.Voice, error) {
+	switch c.XiaoZhi.Voice {
+	case "off":
+		return nil, nil
+	case "repeat":
+		return xiaozhi.EchoVoice{}, nil
+	}
+	links, err := speechEngines(c.Speech, engine.Options{Logger: v.log})
+	if err != nil {
+		return nil, err
+	}
+	if len(links) == 0 {
+		return xiaozhi.EchoVoice{}, nil
+	}
+	v.observe(links)
+	chain := &engine.Chain{Links: links}
+	return xiaozhi.Dialogue{Engines: func(store.Device) *engine.Chain { return chain }}, nil
+}
+
+// speechEngines returns the engines of the configuration. Their addresses are the operator's, so
+// any is allowed.
+func speechEngines(s config.Speech, o engine.Options) (links []engine.Link, err error) {
+	add := func(name string, settings openai.Settings) error {
+		e, err := openai.New(settings, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		links = append(links, engine.Link{Name: name, Engine: e, Circuit: new(engine.Circuit)})
+		return nil
+	}
+	no := false
+	if s.URL != "" {
+		e := openai.Settings{BaseURL: s.URL, APIKey: s.Key, ListenModel: s.ListenModel, SpeakModel: s.SpeakModel,
+			Voice: s.Voice, Format: s.Format}
+		if s.SpeakURL != "" {
+			e.Speaks = &no
+		}
+		if err := add("speech.url", e); err != nil {
+			return nil, err
+		}
+	}
+	if s.SpeakURL != "" {
+		err = add("speech.speak_url", openai.Settings{BaseURL: s.SpeakURL, APIKey: s.SpeakKey, Listens: &no,
+			SpeakModel: s.SpeakModel, Voice: s.Voice, Format: s.Format})
+	}
+	return links, err
+}
+
+// observe counts and logs the failures of engines.
+func (v *voiceBoards) observe(links []engine.Link) {
+	failures := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_speech_failures_total",
+		Help: "Failures of speech engines, by what they should do and why."}, []string{"engine", "stage", "class"})
+	if v.reg != nil {
+		v.reg.MustRegister(failures)
+	}
+	for i := range links {
+		name := links[i].Name
+		links[i].OnFailure = func(stage string, err *engine.Error) {
+			failures.WithLabelValues(name, stage, string(err.Class)).Inc()
+			v.log.Warn("a speech engine failed", "engine", name, "stage", stage, "error", err,
+				"retry_after", err.RetryAfter.Round(time.Second))
+		}
+	}
+}

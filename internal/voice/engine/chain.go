@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Link is an engine of a [Chain].
+type Link struct {
+	Name string
+	Engine
+	// Circuit is shared by all chains that have the engine; nil: none.
+	Circuit *Circuit
+	// OnFailure is called for each failure, for the log and the metrics. It may be nil.
+	OnFailure func(stage string, err *Error)
+}
+
+// The stages that [Link.OnFailure] gets.
+const (
+	StageListen = "listen"
+	StageSpeak  = "speak"
+)
+
+// failed records a failure.
+func (l *Link) failed(stage string, err *Error) {
+	if l.Circuit != nil {
+		l.Circuit.record(err, time.Now())
+	}
+	if l.OnFailure != nil {
+		l.OnFailure(stage, err)
+	}
+}
+
+func (l *Link) succeeded() {
+	if l.Circuit != nil {
+		l.Circuit.record(nil, time.Now())
+	}
+}
+
+// Chain uses the first of its engines, and the next one if that fails, within the same turn.
+type Chain struct {
+	Links []Link
+	// Patience limits how long an engine may take for a result while another one is left, LastWait
+	// how long the last one may; 0: 3 and 8 seconds.
+	Patience, LastWait time.Duration
+}
+
+var errNoEngine = Errorf(Closed, "no speech engine is set up")
+
+// limit returns how long an engine may take if so many are left, itself included.
+func (c *Chain) limit(left int) time.Duration {
+	switch {
+	case left > 1 && c.Patience > 0:
+		return c.Patience
+	case left > 1:
+		return 3 * time.Second
+	case c.LastWait > 0:
+		return c.LastWait
+	}
+	return 8 * time.Second
+}
+
+// usable returns the links that can do something and whose circuit is closed. The error is that of
+// an engine whose circuit is open, if there is no other.
+func (c *Chain) usable(can func(*Link) bool) (links []*Link, err *Error) {
+	err = errNoEngine
+	now := time.Now()
+	for i := range c.Links {
+		l := &c.Links[i]
+		if !can(l) {
+			continue
+		}
+		if l.Circuit != nil {
+			if open := l.Circuit.allow(now); open != nil {
+				err = open
+				continue
+			}
+		}
+		links = append(links, l)
+	}
+	return links, err
+}
+
+// timeLimit cancels a context unless it is stopped in time. It is safe for concurrent use.
+type timeLimit struct {
+	cancel   context.CancelCauseFunc
+	duration time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // nil while it is stopped
+}
+
+// newTimeLimit returns a stopped limit and the context that it cancels.
+func newTimeLimit(ctx context.Context, d time.Duration) (context.Context, *timeLimit) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &timeLimit{cancel: cancel, duration: d}
+}
+
+// start starts it unless it runs.
+func (t *timeLimit) start() { t.startFor(t.duration) }
+
+func (t *timeLimit) startFor(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, func() { t.cancel(Errorf(Timeout, "no result within %s", d)) })
+	}
+}
+
+func (t *timeLimit) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+}

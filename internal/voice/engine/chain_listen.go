@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// Listen begins an utterance. Its Write and Finish never wait for an engine; Next uses the engines,
+// and returns an error when the last one has failed.
+func (c *Chain) Listen(ctx context.Context, h Hints) Utterance {
+	u := &chainUtterance{chain: c, hints: h, ctx: ctx}
+	u.links, u.err = c.usable(func(l *Link) bool { return l.Listener != nil })
+	return u
+}
+
+// chainUtterance keeps the sound for the next engine.
+type chainUtterance struct {
+	chain *Chain
+	hints Hints
+	ctx   context.Context
+	links []*Link // the first one is used; only for Next
+	err   *Error  // of the last failure; only for Next
+
+	mu       sync.Mutex
+	samples  []int16
+	finished bool
+	current  *attempt
+	closed   bool
+}
+
+// attempt is the use of one engine for an utterance.
+type attempt struct {
+	Utterance
+	ctx   context.Context
+	limit *timeLimit
+}
+
+func (a *attempt) close() {
+	a.limit.stop()
+	a.limit.cancel(nil)
+	a.Utterance.Close()
+}
+
+func (u *chainUtterance) Write(samples []int16) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.samples)+len(samples) > int(MaxUtterance*Rate/time.Second) {
+		return Errorf(Input, "the utterance is longer than %s", MaxUtterance)
+	}
+	u.samples = append(u.samples, samples...)
+	if u.current != nil {
+		_ = u.current.Write(samples) // Next gets the error
+	}
+	return u.ctx.Err()
+}
+
+func (u *chainUtterance) Finish() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.finished = true
+	if u.current != nil {
+		u.current.limit.start()
+		_ = u.current.Finish() // Next gets the error
+	}
+	return nil
+}
+
+func (u *chainUtterance) Next() (Transcript, error) {
+	for {
+		a, err := u.open()
+		if err != nil {
+			return Transcript{}, err
+		}
+		t, err := a.Next()
+		if err == nil && len(t.Text) > MaxTranscript {
+			err = Errorf(Broken, "a transcript of %d bytes", len(t.Text))
+		}
+		switch {
+		case u.ctx.Err() != nil:
+			return Transcript{}, context.Cause(u.ctx)
+		case err == io.EOF:
+			return Transcript{}, io.EOF
+		case err == nil:
+			if t.Final {
+				a.limit.stop()
+				u.links[0].succeeded()
+			}
+			return t, nil
+		}
+		u.drop(a, err)
+	}
+}
+
+// open returns the current attempt, or begins one with the next engine.
+func (u *chainUtterance) open() (*attempt, error) {
+	u.mu.Lock()
+	a := u.current
+	u.mu.Unlock()
+	for a == nil && len(u.links) > 0 && u.ctx.Err() == nil {
+		ctx, limit := newTimeLimit(u.ctx, u.chain.limit(len(u.links)))
+		limit.start()
+		of, err := u.links[0].Listener.Listen(ctx, u.hints)
+		limit.stop()
+		if err != nil {
+			limit.cancel(nil)
+			u.fail(err)
+			continue
+		}
+		a = &attempt{of, ctx, limit}
+		u.begin(a)
+	}
+	switch {
+	case u.ctx.Err() != nil:
+		return nil, context.Cause(u.ctx)
+	case a == nil:
+		return nil, u.err
+	}
+	return a, nil
+}
+
+// begin gives an engine what was said so far.
+func (u *chainUtterance) begin(a *attempt) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		a.close() // Next fails, since the context has ended
+		return
+	}
+	u.current = a
+	_ = a.Write(u.samples) // Next gets the error
+	if u.finished {
+		a.limit.start()
+		_ = a.Finish()
+	}
+}
+
+// drop ends an attempt that failed.
+func (u *chainUtterance) drop(a *attempt, err error) {
+	if a.ctx.Err() != nil {
+		err = context.Cause(a.ctx) // of the time limit
+	}
+	u.mu.Lock()
+	u.current = nil
+	u.mu.Unlock()
+	a.close()
+	u.fail(err)
+}
+
+// fail records the failure of the first engine and goes on to the next.
+func (u *chainUtterance) fail(err error) {
+	if u.ctx.Err() != nil {
+		return
+	}
+	if u.err = AsError(err); u.err == nil {
+		u.err = Errorf(Closed, "the engine stopped by itself")
+	}
+	u.links[0].failed(StageListen, u.err)
+	u.links = u.links[1:]
+}
+
+// Close implements [Utterance].
+func (u *chainUtterance) Close() {
+	u.mu.Lock()
+	a := u.current
+	u.current, u.closed = nil, true
+	u.mu.Unlock()
+	if a != nil {
+		a.close()
+	}
+}

@@ -1,0 +1,223 @@
+// Package openai is a speech engine with the HTTP interface of OpenAI: its own service, Groq,
+// SiliconFlow, speaches, whisper.cpp, Kokoro-FastAPI and others.
+//
+// It takes whole utterances and whole sentences (OpenAI API reference, Audio: POST
+// /audio/transcriptions and /audio/speech). Speech is played while it is received.
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/pcm"
+)
+
+const (
+	// maxInput limits a sentence, in characters (OpenAI API reference, Create speech, input).
+	maxInput = 4096
+	// pcmRate is the rate of the format pcm, in Hz (OpenAI guide, Text to speech, Supported output
+	// formats).
+	pcmRate = 24000
+	// maxReply limits a response with a transcript, in bytes: JSON may escape each character.
+	maxReply = 6*engine.MaxTranscript + 64<<10
+)
+
+// client sends the requests of an engine.
+type client struct {
+	settings Settings
+	listen   string // address
+	speak    string // address
+	http     *http.Client
+}
+
+// New returns an engine. The error is that of [Settings.Validate].
+func New(s Settings, o engine.Options) (engine.Engine, error) {
+	if err := s.Validate(); err != nil {
+		return engine.Engine{}, err
+	}
+	base, err := s.address()
+	if err != nil {
+		return engine.Engine{}, err
+	}
+	c := &client{settings: s, http: engine.NewHTTPClient(o), listen: below(base, "/audio/transcriptions"),
+		speak: below(base, "/audio/speech")}
+	if strings.HasSuffix(base.Path, inferencePath) {
+		c.listen = base.String()
+	}
+	var e engine.Engine
+	if s.listens() {
+		e.Listener = engine.ListenOnce(c.transcribe)
+	}
+	if s.speaks() {
+		e.Speaker = engine.SpeakOnce(c.synthesize)
+	}
+	return e, nil
+}
+
+func below(base *url.URL, path string) string {
+	u := *base
+	u.Path += path
+	return u.String()
+}
+
+// transcribe sends an utterance as a WAV file.
+func (c *client) transcribe(ctx context.Context, samples []int16, h engine.Hints) (engine.Transcript, error) {
+	body, kind, err := c.form(samples, h)
+	if err != nil {
+		return engine.Transcript{}, err
+	}
+	resp, err := c.post(ctx, c.listen, kind, body)
+	if err != nil {
+		return engine.Transcript{}, err
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	if err != nil {
+		return engine.Transcript{}, engine.RequestError(err)
+	}
+	var t struct {
+		Text     *string `json:"text"`
+		Language string  `json:"language"`
+	}
+	switch {
+	case len(reply) > maxReply:
+		return engine.Transcript{}, engine.Errorf(engine.Broken, "a transcript of more than %d bytes", maxReply)
+	case json.Unmarshal(reply, &t) != nil || t.Text == nil:
+		return engine.Transcript{}, engine.Errorf(engine.Broken, "the response has no text")
+	}
+	return engine.Transcript{Text: strings.TrimSpace(*t.Text), Language: t.Language}, nil
+}
+
+// form returns the form with an utterance, and its content type.
+func (c *client) form(samples []int16, h engine.Hints) (*bytes.Buffer, string, error) {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	file, err := form.CreateFormFile("file", "speech.wav") // servers tell the format by the name
+	if err != nil {
+		return nil, "", err
+	}
+	if err := pcm.WriteWAV(file, engine.Rate, samples); err != nil {
+		return nil, "", err
+	}
+	prompt := strings.Join(append(h.Words, c.settings.Prompt), ", ")
+	language, _, _ := strings.Cut(h.Language, "-") // ISO 639-1
+	for _, field := range [][2]string{{"model", orDefault(c.settings.ListenModel, DefaultListenModel)},
+		{"language", language}, {"prompt", strings.TrimSuffix(prompt, ", ")}, {"response_format", "json"}} {
+		if field[1] == "" {
+			continue
+		}
+		if err := form.WriteField(field[0], field[1]); err != nil {
+			return nil, "", err
+		}
+	}
+	return &body, form.FormDataContentType(), form.Close()
+}
+
+// speechRequest is the body of a request for speech.
+type speechRequest struct {
+	Model        string  `json:"model"`
+	Input        string  `json:"input"`
+	Voice        string  `json:"voice"`
+	Format       string  `json:"response_format"`
+	Speed        float64 `json:"speed,omitempty"`
+	Instructions string  `json:"instructions,omitempty"`
+}
+
+// synthesize requests the sound of a sentence.
+func (c *client) synthesize(ctx context.Context, text string, m engine.Manner) (engine.Clip, error) {
+	if r := []rune(text); len(r) > maxInput {
+		text = string(r[:maxInput])
+	}
+	s := &c.settings
+	r := speechRequest{Model: orDefault(s.SpeakModel, DefaultSpeakModel), Input: text,
+		Voice: orDefault(m.Voice, orDefault(s.Voice, DefaultVoice)), Format: orDefault(s.Format, DefaultFormat),
+		Speed: m.Speed, Instructions: s.Instructions}
+	if r.Speed == 0 {
+		r.Speed = s.Speed
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return engine.Clip{}, err
+	}
+	resp, err := c.post(ctx, c.speak, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return engine.Clip{}, err
+	}
+	in := bufio.NewReader(resp.Body)
+	clip := engine.Clip{Sound: sound{in, resp.Body}}
+	if clip.Format, err = sniff(in, r.Format); err != nil {
+		resp.Body.Close()
+		return engine.Clip{}, err
+	}
+	if clip.Format == engine.PCM {
+		clip.Rate = pcmRate
+	}
+	return clip, nil
+}
+
+// sniff returns the format of a sound. Some servers ignore response_format.
+func sniff(in *bufio.Reader, asked string) (engine.Format, error) {
+	head, err := in.Peek(4)
+	if err != nil && err != io.EOF {
+		return 0, engine.RequestError(err)
+	}
+	switch {
+	case string(head) == "OggS":
+		return engine.OggOpus, nil
+	case string(head) == "RIFF":
+		return engine.WAV, nil
+	case len(head) >= 2 && (string(head[:2]) == "ID" || head[0] == 0xff && head[1]&0xe0 == 0xe0 && asked != "pcm"):
+		return 0, engine.Errorf(engine.Input, "the engine sends MP3, which boards cannot play; set format to wav or pcm")
+	case asked == "pcm":
+		return engine.PCM, nil
+	}
+	return 0, engine.Errorf(engine.Broken, "the sound begins with %q, which is no known format", head)
+}
+
+// sound is the body of a response of which a part is in a buffer.
+type sound struct {
+	*bufio.Reader
+	body io.Closer
+}
+
+// Read implements [io.Reader].
+func (s sound) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = engine.RequestError(err)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (s sound) Close() error { return s.body.Close() }
+
+// post sends a request. Its response has status 200.
+func (c *client) post(ctx context.Context, address, kind string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", kind)
+	req.Header.Set("User-Agent", "patchbay")
+	if c.settings.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+c.settings.APIKey)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, engine.RequestError(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, engine.ResponseError(resp, c.settings.APIKey)
+	}
+	return resp, nil
+}

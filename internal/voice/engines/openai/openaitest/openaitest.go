@@ -1,0 +1,170 @@
+// Package openaitest is a stand-in for a speech engine with the HTTP interface of OpenAI (API
+// reference, Audio).
+package openaitest
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/voice/pcm"
+)
+
+// Key is the key that the engine accepts.
+const Key = "sk-test-0123456789"
+
+// Rate is the rate of its speech, in Hz.
+const Rate = 24000
+
+// Server is an engine. Its fields may be changed until the first request.
+type Server struct {
+	URL string // base address
+	// Transcript returns what was said, given samples at 16 kHz.
+	Transcript func(samples []int16) string
+	// Sound returns how a text is spoken at [Rate]; nil: a tone of 60 ms for each character.
+	Sound func(text string) []int16
+	// Intercept answers a request in place of the engine if it returns true; nil: never. The path
+	// is /audio/transcriptions or /audio/speech.
+	Intercept func(path string, w http.ResponseWriter, r *http.Request) bool
+
+	mu     sync.Mutex
+	spoken []string
+	forms  []map[string]string
+}
+
+// New starts an engine, which stops with the test.
+func New(t testing.TB) *Server {
+	s := &Server{Transcript: func([]int16) string { return "what is the weather today" }, Sound: Tone}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/audio/transcriptions", s.guard(s.transcribe))
+	mux.HandleFunc("POST /v1/audio/speech", s.guard(s.speak))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.URL = server.URL + "/v1"
+	return s
+}
+
+// Tone is a tone of 440 Hz.
+func Tone(text string) []int16 {
+	samples := make([]int16, len([]rune(text))*Rate*60/1000)
+	for i := range samples {
+		samples[i] = int16(8000 * math.Sin(2*math.Pi*440*float64(i)/Rate))
+	}
+	return samples
+}
+
+// Spoken returns the texts that were spoken.
+func (s *Server) Spoken() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.spoken...)
+}
+
+// Forms returns the fields of the forms with speech.
+func (s *Server) Forms() []map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]map[string]string(nil), s.forms...)
+}
+
+func (s *Server) guard(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.Intercept != nil && s.Intercept(strings.TrimPrefix(r.URL.Path, "/v1"), w, r) {
+			return
+		}
+		if r.Header.Get("Authorization") != "Bearer "+Key {
+			Refuse(w, http.StatusUnauthorized, "Incorrect API key provided: "+
+				strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "invalid_api_key")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// Refuse writes an error.
+func Refuse(w http.ResponseWriter, status int, message, code string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": message,
+		"type": "invalid_request_error", "code": code}}) // the client has gone
+}
+
+func (s *Server) transcribe(w http.ResponseWriter, r *http.Request) {
+	file, header, err := r.FormFile("file")
+	if err != nil || header.Filename != "speech.wav" {
+		Refuse(w, http.StatusBadRequest, "no file", "missing")
+		return
+	}
+	defer file.Close()
+	in, err := pcm.NewWAV(file, 16000)
+	if err != nil {
+		Refuse(w, http.StatusBadRequest, err.Error(), "format")
+		return
+	}
+	var samples []int16
+	buf := make([]int16, 4096)
+	for {
+		n, err := in.Read(buf)
+		if samples = append(samples, buf[:n]...); err != nil {
+			break
+		}
+	}
+	fields := map[string]string{}
+	for name, values := range r.MultipartForm.Value {
+		fields[name] = values[0]
+	}
+	s.mu.Lock()
+	s.forms = append(s.forms, fields)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"text": s.Transcript(samples),
+		"usage": map[string]any{"type": "duration", "seconds": len(samples) / 16000}}) // the client has gone
+}
+
+func (s *Server) speak(w http.ResponseWriter, r *http.Request) {
+	var a struct {
+		Model, Input, Voice string
+		Format              string `json:"response_format"`
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil || json.Unmarshal(body, &a) != nil || a.Model == "" || a.Input == "" || a.Voice == "" {
+		Refuse(w, http.StatusBadRequest, "model, input and voice are needed", "missing")
+		return
+	}
+	s.mu.Lock()
+	s.spoken = append(s.spoken, a.Input)
+	s.mu.Unlock()
+	samples := s.Sound(a.Input)
+	if a.Format == "wav" {
+		_ = pcm.WriteWAV(w, Rate, samples) // the client has gone
+		return
+	}
+	raw := make([]byte, 0, 2*len(samples))
+	for _, v := range samples {
+		raw = append(raw, byte(v), byte(uint16(v)>>8))
+	}
+	flusher := w.(http.Flusher)
+	for len(raw) > 0 { // in pieces of 100 ms, as fast as they are read
+		n := min(len(raw), 2*Rate/10)
+		if _, err := w.Write(raw[:n]); err != nil {
+			return
+		}
+		flusher.Flush()
+		raw = raw[n:]
+	}
+}
+
+// Hang waits until the client has gone, a minute at most.
+func Hang(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+	select {
+	case <-r.Context().Done():
+	case <-time.After(time.Minute):
+	}
+}
