@@ -20,8 +20,8 @@ type dialect interface {
 	end() []byte
 	// ended is told that the end follows, after a number of messages with sound.
 	ended(messages int)
-	// accept handles a message and reports whether it was the last one that matters. The error is an
-	// [*engine.Error].
+	// accept handles a message and reports whether it was the last one that matters. The error is
+	// an [*engine.Error].
 	accept(message []byte) (last bool, err error)
 	// transcript returns what was said so far.
 	transcript() engine.Transcript

@@ -19,7 +19,8 @@ const (
 	hotwordWeight = 20
 )
 
-// funasrChunks are the look-back, the chunk and the look-ahead of the first pass, in units of 60 ms.
+// funasrChunks are the look-back, the chunk and the look-ahead of the first pass, in units of
+// 60 ms (FunASR runtime/docs/websocket_protocol.md, chunk_size).
 var funasrChunks = []int{5, funasrInterval, 5}
 
 // funasrFirst is the configuration.
@@ -77,7 +78,8 @@ func (f *funasr) ended(int)                               { f.afterEnd = true }
 func (f *funasr) patience(l limits) (time.Duration, bool) { return l.silence, true }
 
 func (f *funasr) transcript() engine.Transcript {
-	return engine.Transcript{Text: strings.TrimSpace(joinTexts(f.segments, f.pieces)), Language: f.lang, Emotion: f.mood}
+	text := strings.TrimSpace(joinTexts(f.segments, f.pieces))
+	return engine.Transcript{Text: text, Language: f.lang, Emotion: f.mood}
 }
 
 // accept appends pieces of the first pass. A text of the second pass replaces them, and is the last

@@ -6,9 +6,9 @@ import (
 	"patchbay/internal/voice/engine"
 )
 
-// Messages of the streaming WebSocket server of sherpa-onnx (k2-fsa.github.io/sherpa/onnx, Streaming
-// WebSocket server and client). Some versions send sherpaDone after the last result, the others
-// close the connection.
+// Messages of the streaming WebSocket server of sherpa-onnx (k2-fsa.github.io/sherpa/onnx,
+// Streaming WebSocket server and client). Some versions send sherpaDone after the last result, the
+// others close the connection.
 const (
 	sherpaEnd  = "Done"
 	sherpaDone = "Done!"

@@ -21,8 +21,8 @@ import (
 const key = "sk-very-secret"
 
 // short are limits for tests.
-var short = limits{connect: 300 * time.Millisecond, write: time.Second, speech: 5 * time.Second,
-	result: 300 * time.Millisecond, silence: 200 * time.Millisecond, lost: 100 * time.Millisecond}
+var short = limits{connect: 800 * time.Millisecond, write: time.Second, speech: 5 * time.Second,
+	result: 600 * time.Millisecond, silence: 400 * time.Millisecond, lost: 100 * time.Millisecond}
 
 var dialects = []string{FunASR, Vosk, Sherpa}
 
@@ -184,14 +184,16 @@ func TestTranscripts(t *testing.T) {
 			want:  []string{"今天天气", "今天天气怎么样", "今天天气怎么样hello 小智"},
 			final: engine.Transcript{Text: "今天天气怎么样hello world 小智", Final: true}},
 		"sherpa": {settings: Settings{Dialect: Sherpa}, partials: []streamtest.Partial{{Text: "turn"},
-			{Text: "turn on", Pause: true}, {Text: "the"}}, last: "the light", want: []string{"turn", "turn on", "turn on the"},
+			{Text: "turn on", Pause: true}, {Text: "the"}}, last: "the light",
+			want:  []string{"turn", "turn on", "turn on the"},
 			final: engine.Transcript{Text: "turn on the light", Final: true}},
 		"sherpa that stays": {settings: Settings{Dialect: Sherpa}, last: "hi", leaveOpen: true,
 			final: engine.Transcript{Text: "hi", Final: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := streamtest.New(t, streamtest.Options{Dialect: c.settings.Dialect, Partials: c.partials,
-				LeaveOpen: c.leaveOpen, Transcribe: func([]int16) string { return c.last }, Delay: 20 * time.Millisecond})
+				LeaveOpen:  c.leaveOpen,
+				Transcribe: func([]int16) string { return c.last }, Delay: 20 * time.Millisecond})
 			c.settings.URL = s.URL
 			u, err := newTest(t, c.settings, short, io.Discard).Listen(t.Context(), engine.Hints{})
 			if err != nil {

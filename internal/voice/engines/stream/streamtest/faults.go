@@ -11,27 +11,27 @@ type Fault string
 // The faults.
 const (
 	None         Fault = ""
-	Refuse       Fault = "refuse"            // nothing listens
-	Unauthorized Fault = "401"               //
-	Forbidden    Fault = "403"               //
-	NotFound     Fault = "404"               //
-	TooMany      Fault = "429"               // with Retry-After
-	Failing      Fault = "500"               //
-	Overloaded   Fault = "503"               // with Retry-After
-	HangBefore   Fault = "hang before"       // no response to the request
-	HangAfter    Fault = "hang after"        // nothing is read or sent after it
-	HalfFrame    Fault = "half frame"        // the connection ends within a message
-	Garbage      Fault = "garbage"           // a message that is not JSON
-	BadFrame     Fault = "bad frame"         // bytes that are no frame
-	CutFirst     Fault = "cut first"         // the connection ends after the first sound
-	CutMiddle    Fault = "cut middle"        // after the third
-	CutLast      Fault = "cut last"          // after the end of the sound
-	SilentEnd    Fault = "silence after end" //
-	EmptyText    Fault = "empty text"        //
-	HugeText     Fault = "2 MB text"         //
-	LongText     Fault = "64 KiB text"       // more than a transcript may have, less than a message
-	DoubleEnd    Fault = "double end"        // the last text twice
-	BusyClose    Fault = "busy close"        // a Close frame with code 1013
+	Refuse       Fault = "refuse" // nothing listens
+	Unauthorized Fault = "401"
+	Forbidden    Fault = "403"
+	NotFound     Fault = "404"
+	TooMany      Fault = "429" // with Retry-After
+	Failing      Fault = "500"
+	Overloaded   Fault = "503"         // with Retry-After
+	HangBefore   Fault = "hang before" // no response to the request
+	HangAfter    Fault = "hang after"  // nothing is read or sent after it
+	HalfFrame    Fault = "half frame"  // the connection ends within a message
+	Garbage      Fault = "garbage"     // a message that is not JSON
+	BadFrame     Fault = "bad frame"   // bytes that are no frame
+	CutFirst     Fault = "cut first"   // the connection ends after the first sound
+	CutMiddle    Fault = "cut middle"  // after the third
+	CutLast      Fault = "cut last"    // after the end of the sound
+	SilentEnd    Fault = "silence after end"
+	EmptyText    Fault = "empty text"
+	HugeText     Fault = "2 MB text"
+	LongText     Fault = "64 KiB text" // more than a transcript may have, less than a message
+	DoubleEnd    Fault = "double end"  // the last text twice
+	BusyClose    Fault = "busy close"  // a Close frame with code 1013
 )
 
 // Faults are all but None.
@@ -44,12 +44,14 @@ const RetryAfter = 7 * time.Second
 
 // Bytes of frames (RFC 6455, 5.2).
 var (
-	halfFrame = []byte{0x81, 100, '{', '"'}      // a text of 100 bytes, of which 2 follow
-	badFrame  = []byte{0xff, 0xff, 0x00, 0x00}   // reserved bits and an unknown opcode
-	busyFrame = []byte{0x88, 2, 0x03, 0xf5}      // Close with code 1013
-	statuses  = map[Fault]int{Unauthorized: 401, // and their headers
-		Forbidden: 403, NotFound: 404, TooMany: 429, Failing: 500, Overloaded: 503}
+	halfFrame = []byte{0x81, 100, '{', '"'}    // a text of 100 bytes, of which 2 follow
+	badFrame  = []byte{0xff, 0xff, 0x00, 0x00} // reserved bits and an unknown opcode
+	busyFrame = []byte{0x88, 2, 0x03, 0xf5}    // Close with code 1013
 )
+
+// statuses are the HTTP statuses that refuse the upgrade.
+var statuses = map[Fault]int{Unauthorized: 401, Forbidden: 403, NotFound: 404, TooMany: 429, Failing: 500,
+	Overloaded: 503}
 
 // refuses does what happens instead of the upgrade, and reports whether anything did.
 func (f Fault) refuses(w http.ResponseWriter, r *http.Request) bool {
