@@ -35,7 +35,7 @@ var allowedImports = map[string][]string{
 	"account":       {"check", "i18n", "seal", "store"},
 	"voice":         nil,
 	"voice/engine":  {"i18n"},
-	"voice/engines": {"fetch", "i18n", "settings", "voice"},
+	"voice/engines": {"check", "fetch", "i18n", "settings", "voice"},
 	"backup":        {"seal", "store"},
 	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
 		"store", "talk", "tool"}, // and no plug

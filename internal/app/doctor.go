@@ -41,6 +41,7 @@ func Examine(ctx context.Context, c *config.Config, version string, r *check.Rep
 	store.CheckSpace(r, c.Data)
 	seal.CheckKey(r, c.Secret, c.Data, HasData(c))
 	e.checkCertificate(time.Now())
+	e.checkSpeech(ctx)
 	e.checkServer(ctx)
 	e.checkPublicURL(ctx)
 	if !HasData(c) && !FolderUsed(c.Data) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 	"patchbay/internal/voice/engine"
-	"patchbay/internal/voice/engines/openai"
+	"patchbay/internal/voice/engines"
 )
 
 // voice returns who answers people who talk to a board.
@@ -36,30 +37,34 @@ func (v *voiceBoards) voice(c *config.Config) (xiaozhi.Voice, error) {
 // speechEngines returns the engines of the configuration. Their addresses are the operator's, so
 // any is allowed.
 func speechEngines(s config.Speech, o engine.Options) (links []engine.Link, err error) {
-	add := func(name string, settings openai.Settings) error {
-		e, err := openai.New(settings, o)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	add := func(name string, settings engines.Settings) {
+		if settings.Address == "" || err != nil {
+			return
+		}
+		settings.ListenModel, settings.SpeakModel, settings.Voice, settings.Format =
+			s.ListenModel, s.SpeakModel, s.Voice, s.Format
+		e, openErr := engines.Open(settings, o)
+		if openErr != nil {
+			err = fmt.Errorf("%s: %w", name, openErr)
+			return
 		}
 		links = append(links, engine.Link{Name: name, Engine: e, Circuit: new(engine.Circuit)})
-		return nil
 	}
-	no := false
-	if s.URL != "" {
-		e := openai.Settings{BaseURL: s.URL, APIKey: s.Key, ListenModel: s.ListenModel, SpeakModel: s.SpeakModel,
-			Voice: s.Voice, Format: s.Format}
-		if s.SpeakURL != "" {
-			e.Speaks = &no
-		}
-		if err := add("speech.url", e); err != nil {
-			return nil, err
-		}
-	}
-	if s.SpeakURL != "" {
-		err = add("speech.speak_url", openai.Settings{BaseURL: s.SpeakURL, APIKey: s.SpeakKey, Listens: &no,
-			SpeakModel: s.SpeakModel, Voice: s.Voice, Format: s.Format})
-	}
+	add("speech.url", engines.Settings{Address: s.URL, Key: s.Key, NoSpeaking: s.SpeakURL != ""})
+	add("speech.speak_url", engines.Settings{Address: s.SpeakURL, Key: s.SpeakKey, NoListening: true})
 	return links, err
+}
+
+// checkSpeech checks the speech engines.
+func (e *examination) checkSpeech(ctx context.Context) {
+	links, err := speechEngines(e.settings.Speech, engine.Options{})
+	if err != nil {
+		e.Error(engines.CheckName.With("speech.url"), err, engines.AdviceAddress.With("speech.url"))
+		return
+	}
+	for _, l := range links {
+		engines.Check(ctx, e.Report, l.Name, l.Engine)
+	}
 }
 
 // observe counts and logs the failures of engines.

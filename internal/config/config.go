@@ -40,7 +40,7 @@ type Config struct {
 	Turn     Turn     `key:"turn" doc:"Timeouts of questions and answers."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
 	XiaoZhi  XiaoZhi  `key:"xiaozhi" doc:"XiaoZhi voice boards."`
-	Speech   Speech   `key:"speech" doc:"Speech engine with which voice boards understand and speak: an API like that of OpenAI."`
+	Speech   Speech   `key:"speech" doc:"Speech engine with which voice boards understand and speak."`
 	Nodes    Nodes    `key:"nodes" doc:"OpenClaw nodes and operators that connect to this server."`
 	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures from addresses given by clients. Loopback and private addresses are refused unless allow_nets contains them."`
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, duration and outcome."`
@@ -115,13 +115,13 @@ type Lingzhu struct {
 
 // Speech configures a speech engine.
 type Speech struct {
-	URL         string `key:"url" doc:"Address of the API, such as https://api.openai.com/v1; empty means that there is no speech engine."`
+	URL         string `key:"url" doc:"Address of the engine, such as https://api.openai.com/v1; funasr+wss://, vosk+ws:// and sherpa+ws:// are for recognisers over a WebSocket. Empty means that there is no speech engine."`
 	Key         string `key:"key" secret:"true" doc:"API key; engines on this machine need none."`
 	ListenModel string `key:"listen_model" doc:"Model that understands speech; empty means gpt-4o-mini-transcribe."`
 	SpeakModel  string `key:"speak_model" doc:"Model that speaks; empty means gpt-4o-mini-tts."`
 	Voice       string `key:"voice" doc:"Voice that speaks; empty means alloy."`
 	Format      string `key:"format" default:"opus" oneof:"opus,wav,pcm" doc:"Format in which speech is requested."`
-	SpeakURL    string `key:"speak_url" doc:"Address of the API that speaks, if it differs from url."`
+	SpeakURL    string `key:"speak_url" doc:"Address of the engine that speaks, if it differs from url."`
 	SpeakKey    string `key:"speak_key" secret:"true" doc:"API key for speak_url."`
 }
 

@@ -63,7 +63,7 @@ func listen(t *testing.T, l *listener, samples []int16, words ...string) ([]engi
 	var list []engine.Transcript
 	for {
 		tr, err := u.Next()
-		if engine.IsEnd(err) {
+		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
 		if err != nil {

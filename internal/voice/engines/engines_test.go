@@ -1,0 +1,77 @@
+package engines_test
+
+import (
+	"strings"
+	"testing"
+
+	"patchbay/internal/check"
+	"patchbay/internal/i18n"
+	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines"
+	"patchbay/internal/voice/engines/openai/openaitest"
+)
+
+func TestOpen(t *testing.T) {
+	for _, c := range []struct {
+		s              engines.Settings
+		listen, speaks bool
+		problem        string
+	}{
+		{s: engines.Settings{Address: "https://api.openai.com/v1"}, listen: true, speaks: true},
+		{s: engines.Settings{Address: "http://localhost:8880/v1", NoListening: true}, speaks: true},
+		{s: engines.Settings{Address: "http://localhost:8080/inference"}, listen: true},
+		{s: engines.Settings{Address: "funasr+wss://localhost:10095"}, listen: true},
+		{s: engines.Settings{Address: "vosk+ws://localhost:2700"}, listen: true},
+		{s: engines.Settings{Address: "sherpa+ws://localhost:6006"}, listen: true},
+		{s: engines.Settings{Address: "other+ws://localhost:6006"}, problem: "dialect"},
+		{s: engines.Settings{Address: "funasr+http://localhost"}, problem: "begins with"},
+		{s: engines.Settings{Address: "localhost:10300"}, problem: "begins with"},
+		{s: engines.Settings{Address: "https://h/v1", NoListening: true, NoSpeaking: true}, problem: "both off"},
+	} {
+		e, err := engines.Open(c.s, engine.Options{})
+		if c.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("%+v: %v, want %q", c.s, err, c.problem)
+			}
+			continue
+		}
+		if err != nil || (e.Listener != nil) != c.listen || (e.Speaker != nil) != c.speaks {
+			t.Errorf("%+v: listens %t, speaks %t, %v", c.s, e.Listener != nil, e.Speaker != nil, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	whole := openaitest.New(t)
+	for _, c := range []struct {
+		name, want string
+		state      check.State
+		s          engines.Settings
+	}{
+		{"all is well", "it listens and speaks", check.OK,
+			engines.Settings{Address: whole.URL, Key: openaitest.Key, Format: "wav"}},
+		{"a wrong key", "refused its key", check.Fail, engines.Settings{Address: whole.URL, Key: "sk-wrong"}},
+		{"nobody there", "cannot be reached", check.Fail, engines.Settings{Address: "http://127.0.0.1:1/v1"}},
+		{"a path that is missing", "did not accept", check.Fail,
+			engines.Settings{Address: strings.TrimSuffix(whole.URL, "/v1"), Key: openaitest.Key}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := engines.Open(c.s, engine.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r check.Report
+			r.Lang = i18n.English
+			engines.Check(t.Context(), &r, "speech.url", e)
+			if len(r.Findings) != 1 || r.Findings[0].State != c.state ||
+				!strings.Contains(r.Findings[0].Found, c.want) {
+				t.Errorf("found %+v, want %q", r.Findings, c.want)
+			}
+			for _, f := range r.Findings {
+				if strings.Contains(f.Found+f.Advice, openaitest.Key) || strings.Contains(f.Found, "sk-wrong") {
+					t.Errorf("the key is shown: %+v", f)
+				}
+			}
+		})
+	}
+}
