@@ -351,7 +351,7 @@ func runPage(t *testing.T, p page, list []block) {
 	if strings.Contains(p.file, "zh-CN") {
 		lang = "zh_CN.UTF-8"
 	}
-	cmd.Env = []string{"HOME=" + home, "LANG=" + lang, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"),
+	cmd.Env = []string{"HOME=" + home, "LANG=" + lang, "PATH=" + filepath.Dir(patchbay()) + ":" + os.Getenv("PATH"),
 		"PATCHBAY_LISTEN=" + address}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -22,18 +21,25 @@ import (
 	"patchbay/test/built"
 )
 
-var binary string
+// programFolder has the program that the tests run.
+var programFolder string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "patchbay-test-")
+// patchbay builds patchbay once, and returns its path. Tests that only read the sources do not wait
+// for it.
+var patchbay = sync.OnceValue(func() string {
+	path, err := built.Program(programFolder)
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	if binary, err = built.Program(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	return path
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if programFolder, err = os.MkdirTemp("", "patchbay-test-"); err != nil {
+		panic(err)
 	}
+	defer os.RemoveAll(programFolder)
 	storetest.Main(m)
 }
 
@@ -50,7 +56,7 @@ func newInstallation(o store.Options, env ...string) *installation {
 }
 
 func (p *installation) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(patchbay(), args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
 }

@@ -72,7 +72,7 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 				cmd := exec.CommandContext(t.Context(), "bash", "-c", "exec 2>&1; set -e\n"+script)
 				cmd.Dir = home
 				cmd.Env = []string{"HOME=" + home, "LANG=" + c.lang,
-					"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
+					"PATH=" + filepath.Dir(patchbay()) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
 				return cmd
 			}
 			shown := &screen{wrote: make(chan struct{}, 1)}

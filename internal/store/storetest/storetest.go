@@ -117,13 +117,13 @@ func (s *Server) exec(statement string) error {
 	return err
 }
 
-// Main runs a package's tests and stops the cluster they started.
+// Main runs a package's tests and stops the cluster they started. It returns, so that TestMain can
+// clean up; package testing then exits with the code of the tests.
 func Main(m *testing.M) {
-	code := m.Run()
+	m.Run()
 	if s := cluster.server; s != nil && !s.shared() {
 		s.Close()
 	}
-	os.Exit(code)
 }
 
 var errNotInstalled = errors.New("PostgreSQL's server programs are not installed")
