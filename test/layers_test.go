@@ -34,7 +34,7 @@ var allowedImports = map[string][]string{
 
 	"account":       {"check", "i18n", "seal", "store"},
 	"voice":         nil,
-	"voice/engine":  {"i18n"},
+	"voice/engine":  {"i18n", "settings"},
 	"voice/engines": {"check", "fetch", "i18n", "settings", "voice"},
 	"backup":        {"seal", "store"},
 	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",

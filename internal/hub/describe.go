@@ -11,15 +11,9 @@ import (
 // KindText is what the console says about a kind of bot.
 type KindText struct {
 	Name     i18n.Message
-	About    i18n.Message           // what bots of the kind do
-	Needs    i18n.Message           // what one needs to add a bot
-	Settings map[string]SettingText // the kind's own settings, by name
-}
-
-// SettingText is what the console says about a setting.
-type SettingText struct {
-	Label, Hint i18n.Message
-	Example     string
+	About    i18n.Message                  // what bots of the kind do
+	Needs    i18n.Message                  // what one needs to add a bot
+	Settings map[string]settings.FieldText // the kind's own settings, by name
 }
 
 // Setting describes a setting of a kind of bot.
@@ -30,7 +24,7 @@ type Setting struct {
 	Required bool          `json:"required,omitempty"` // a bot needs it
 	Shared   bool          `json:"shared,omitempty"`   // bots of every kind have it
 	// Text is the text that the kind brings; empty for shared settings.
-	Text SettingText `json:"-"`
+	Text settings.FieldText `json:"-"`
 }
 
 // Describe lists the settings of a kind of bot: its own, and then those of all kinds.
@@ -55,7 +49,7 @@ func (r *Registry) IsInbound(kind string) bool {
 	return err == nil && k.Inbound
 }
 
-func describedSettings(list []Setting, make func() any, texts map[string]SettingText, shared bool) []Setting {
+func describedSettings(list []Setting, make func() any, texts map[string]settings.FieldText, shared bool) []Setting {
 	for _, f := range (settings.Schema{make}).Fields() {
 		list = append(list, Setting{Name: f.Name, Form: f.Form(), Secret: f.Secret, Required: f.Required,
 			Shared: shared, Text: texts[f.Name]})

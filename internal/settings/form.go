@@ -8,6 +8,12 @@ import (
 	"patchbay/internal/i18n"
 )
 
+// FieldText is what people are told of a setting.
+type FieldText struct {
+	Label, Hint i18n.Message
+	Example     string
+}
+
 // Form is the text form of a setting.
 type Form string
 

@@ -33,7 +33,7 @@ func Kind() hub.Kind {
 			Name:  i18n.Message("Echo"),
 			About: i18n.Message("Says everything back. Use it first, to see that the way to it works."),
 			Needs: i18n.Message("Needs nothing."),
-			Settings: map[string]hub.SettingText{"pace": {Label: i18n.Message("Pause"),
+			Settings: map[string]settings.FieldText{"pace": {Label: i18n.Message("Pause"),
 				Hint: i18n.Message("Between two characters, such as 50ms"), Example: "50ms"}},
 		},
 		Settings: func() any { return new(Settings) },

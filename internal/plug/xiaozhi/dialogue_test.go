@@ -134,11 +134,10 @@ func TestDialogueFailures(t *testing.T) {
 		f := fault.Load()
 		return f != nil && (*f)(path, w, r)
 	}
-	no := false
-	link := speechLink(t, speech, openai.Settings{})
-	link.Circuit = nil
+	link, listener := speechLink(t, speech, openai.Settings{}), speechLink(t, other, openai.Settings{})
+	link.Circuit, listener.Speaker = nil, nil
 	h := newTestServer(t, testServerOptions{
-		boards: withEngines(link, speechLink(t, other, openai.Settings{Speaks: &no}))})
+		boards: withEngines(link, listener)})
 	b := h.device(sim.Options{Lang: "en-US"})
 	must(t, b.Boot(ctx))
 	h.bindScript(ctx, b, weather)

@@ -1,42 +1,77 @@
-// Package engines opens speech engines by their addresses, whose schemes name the wire protocol,
-// and checks them.
+// Package engines has the kinds of speech engines, opens engines by their addresses, whose schemes
+// name the kind, and checks them.
 package engines
 
 import (
+	"slices"
 	"strings"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/stream"
 )
 
-// Settings define an engine. Address is required.
+// Kinds lists the kinds of engines, in the order in which people are shown them.
+func Kinds() []engine.Kind { return []engine.Kind{openai.Kind(), stream.Kind()} }
+
+// Settings define an engine by its address. Address is required.
 type Settings struct {
-	// Address is http:// or https:// for an API like that of OpenAI; funasr+ws://, vosk+ws:// or
-	// sherpa+ws:// for a recogniser over a WebSocket, or wss in place of ws.
+	// Address has a scheme of a kind.
 	Address string
 	Key     string
 	// NoListening and NoSpeaking leave a part of the engine out.
 	NoListening, NoSpeaking bool
-	// What follows is used by the engines that have it; empty means their defaults.
+	// What follows is used by the kinds that have such a setting; empty means their defaults.
 	ListenModel, SpeakModel, Voice, Format string
 }
 
-const msgScheme = i18n.Message("the address of a speech engine begins with https://, http://, funasr+wss://, funasr+ws://, vosk+ws:// or sherpa+ws://")
+const (
+	msgScheme  = i18n.Message("the address of a speech engine begins with %s")
+	msgNothing = i18n.Message("the speech engine can neither listen nor speak, or is not to do either")
+)
 
 // Open returns the engine with an address. It does not connect.
 func Open(s Settings, o engine.Options) (engine.Engine, error) {
 	scheme, _, _ := strings.Cut(s.Address, "://")
-	dialect, wire, isStream := strings.Cut(scheme, "+")
-	switch {
-	case scheme == "http" || scheme == "https":
-		listens, speaks := !s.NoListening, !s.NoSpeaking
-		return openai.New(openai.Settings{BaseURL: s.Address, APIKey: s.Key, Listens: &listens, Speaks: &speaks,
-			ListenModel: s.ListenModel, SpeakModel: s.SpeakModel, Voice: s.Voice, Format: s.Format}, o)
-	case isStream && (wire == "ws" || wire == "wss"):
-		return stream.New(stream.Settings{URL: strings.TrimPrefix(s.Address, dialect+"+"), Dialect: dialect,
-			APIKey: s.Key}, o)
+	var schemes []string
+	for _, k := range Kinds() {
+		if slices.Contains(k.Schemes, scheme) {
+			return s.open(k, o)
+		}
+		for _, other := range k.Schemes {
+			schemes = append(schemes, other+"://")
+		}
 	}
-	return engine.Engine{}, msgScheme.Errorf()
+	return engine.Engine{}, msgScheme.Errorf(strings.Join(schemes, ", "))
+}
+
+func (s Settings) open(k engine.Kind, o engine.Options) (engine.Engine, error) {
+	of := k.FromAddress(s.Address, s.Key)
+	set := map[string]string{}
+	for _, f := range (settings.Schema{k.Settings}).Fields() {
+		text := map[string]string{"listen_model": s.ListenModel, "speak_model": s.SpeakModel, "voice": s.Voice,
+			"format": s.Format}[f.Name]
+		if text != "" {
+			set[f.Name] = text
+		}
+	}
+	if _, err := settings.ChangeStruct(of, set); err != nil {
+		return engine.Engine{}, err
+	}
+	e, err := k.Open(of, o)
+	if err != nil {
+		return engine.Engine{}, err
+	}
+	if s.NoListening {
+		e.Listener = nil
+	}
+	if s.NoSpeaking {
+		e.Speaker = nil
+	}
+	if e.Listener == nil && e.Speaker == nil {
+		return engine.Engine{}, msgNothing.Errorf()
+	}
+	return e, nil
 }

@@ -1,11 +1,13 @@
 package engines_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines"
 	"patchbay/internal/voice/engines/openai/openaitest"
@@ -23,10 +25,10 @@ func TestOpen(t *testing.T) {
 		{s: engines.Settings{Address: "funasr+wss://localhost:10095"}, listen: true},
 		{s: engines.Settings{Address: "vosk+ws://localhost:2700"}, listen: true},
 		{s: engines.Settings{Address: "sherpa+ws://localhost:6006"}, listen: true},
-		{s: engines.Settings{Address: "other+ws://localhost:6006"}, problem: "dialect"},
+		{s: engines.Settings{Address: "other+ws://localhost:6006"}, problem: "begins with"},
 		{s: engines.Settings{Address: "funasr+http://localhost"}, problem: "begins with"},
 		{s: engines.Settings{Address: "localhost:10300"}, problem: "begins with"},
-		{s: engines.Settings{Address: "https://h/v1", NoListening: true, NoSpeaking: true}, problem: "both off"},
+		{s: engines.Settings{Address: "https://h/v1", NoListening: true, NoSpeaking: true}, problem: "neither listen nor speak"},
 	} {
 		e, err := engines.Open(c.s, engine.Options{})
 		if c.problem != "" {
@@ -73,5 +75,41 @@ func TestCheck(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKinds checks what people are told of each kind, and that its addresses find it.
+func TestKinds(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range engines.Kinds() {
+		if k.Name == "" || seen[k.Name] || k.Title == "" || k.About == "" || !k.Listens && !k.Speaks {
+			t.Errorf("%+v", k)
+		}
+		seen[k.Name] = true
+		fields := settings.Schema{k.Settings}.Fields()
+		for _, f := range fields {
+			if k.Texts[f.Name].Label == "" {
+				t.Errorf("the setting %s of %s has no label", f.Name, k.Name)
+			}
+			if strings.Contains(f.Name, "key") && !f.Secret {
+				t.Errorf("the setting %s of %s is not secret", f.Name, k.Name)
+			}
+		}
+		if len(k.Texts) != len(fields) {
+			t.Errorf("%s has %d settings and texts of %d", k.Name, len(fields), len(k.Texts))
+		}
+		for _, scheme := range k.Schemes {
+			if seen[scheme+"://"] {
+				t.Errorf("%s is of several kinds", scheme)
+			}
+			seen[scheme+"://"] = true
+			s := k.FromAddress(scheme+"://engine.example/v1", "sk-1")
+			if v, ok := s.(interface{ Validate() error }); ok && v.Validate() != nil {
+				t.Errorf("%s: %v", scheme, v.Validate())
+			}
+			if reflect.TypeOf(s) != reflect.TypeOf(k.Settings()) {
+				t.Errorf("%s makes %T, not %T", scheme, s, k.Settings())
+			}
+		}
 	}
 }

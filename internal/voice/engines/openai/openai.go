@@ -51,15 +51,9 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 		speak: below(base, "/audio/speech")}
 	if strings.HasSuffix(base.Path, inferencePath) {
 		c.listen = base.String()
+		return engine.Engine{Listener: engine.ListenOnce(c.transcribe)}, nil
 	}
-	var e engine.Engine
-	if s.listens() {
-		e.Listener = engine.ListenOnce(c.transcribe)
-	}
-	if s.speaks() {
-		e.Speaker = engine.SpeakOnce(c.synthesize)
-	}
-	return e, nil
+	return engine.Engine{Listener: engine.ListenOnce(c.transcribe), Speaker: engine.SpeakOnce(c.synthesize)}, nil
 }
 
 func below(base *url.URL, path string) string {

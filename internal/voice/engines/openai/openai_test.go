@@ -185,12 +185,10 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	no := false
 	for want, s := range map[string]openai.Settings{
 		"base_url is missing": {},
 		"speed is 9":          {BaseURL: "http://h/v1", Speed: 9},
 		`format is "mp3"`:     {BaseURL: "http://h/v1", Format: "mp3"},
-		"both off":            {BaseURL: "http://h/inference", Listens: &no},
 	} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", s, err, want)

@@ -26,9 +26,6 @@ type Settings struct {
 	BaseURL string `json:"base_url"`
 	// APIKey is sent as a bearer token. Local engines need none.
 	APIKey string `json:"api_key,omitempty" secret:"true" to:"base_url"`
-	// Listens and Speaks report whether the engine is used for it. Null means yes.
-	Listens *bool `json:"listens,omitempty"`
-	Speaks  *bool `json:"speaks,omitempty"`
 	// ListenModel and SpeakModel are the names of the models.
 	ListenModel string `json:"listen_model,omitempty"`
 	SpeakModel  string `json:"speak_model,omitempty"`
@@ -49,7 +46,6 @@ const (
 	msgSpeed        = i18n.Message("speed is %v; choose between 0.25 and 4, or leave it out")
 	msgFormat       = i18n.Message("format is %q; choose opus, wav or pcm, or leave it out")
 	msgInstructions = i18n.Message("instructions has %d bytes; %d are the most")
-	msgNothing      = i18n.Message("listens and speaks are both off; leave one of them on")
 )
 
 // Validate returns an error that explains what is invalid and how to fix it.
@@ -62,8 +58,6 @@ func (s *Settings) Validate() error {
 		return msgSpeed.Errorf(s.Speed)
 	case len(s.Instructions) > maxInstructions:
 		return msgInstructions.Errorf(len(s.Instructions), maxInstructions)
-	case !s.listens() && !s.speaks():
-		return msgNothing.Errorf()
 	}
 	switch s.Format {
 	case "", "opus", "wav", "pcm":
@@ -89,12 +83,6 @@ func (s *Settings) address() (*url.URL, error) {
 	u.Fragment, u.RawFragment, u.RawPath = "", "", ""
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil
-}
-
-func (s *Settings) listens() bool { return s.Listens == nil || *s.Listens }
-
-func (s *Settings) speaks() bool {
-	return (s.Speaks == nil || *s.Speaks) && !strings.HasSuffix(strings.TrimRight(s.BaseURL, "/ "), inferencePath)
 }
 
 func orDefault(v, otherwise string) string {
