@@ -64,8 +64,8 @@ type Conversation struct {
 	ending         atomic.Bool
 	endOnce        sync.Once
 	player         *pace.Player
-	speakToken     chan struct{} // holds a token while no Speak runs
-	speakMu        sync.Mutex    // held while tts/start or tts/stop is sent
+	list           playlist   // what the player plays
+	speakMu        sync.Mutex // held while tts/start or tts/stop is sent
 	intake         pace.ArrivalCounter
 	events         *eventQueue
 	silenceTimeout time.Duration
@@ -85,6 +85,7 @@ type Conversation struct {
 	wakeWordAt       time.Time // when the last listen/detect arrived
 	wakeAudioUntil   time.Time // packets until then belong to the wake word
 	lastActivity     time.Time // last speech, listen/detect, or change of listening or speaking
+	heardAt          time.Time // last speech, wake word or interruption, or the beginning
 	lastSent         time.Time
 	played           pace.Stats
 	answerCount      int
@@ -108,13 +109,13 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 	c := &Conversation{
 		board: b, device: device, id: id, via: via, hello: hello, output: out, transport: ch, began: time.Now(),
 		silenceTimeout: h.SilenceTimeout,
-		lang:           i18n.ParseLang(device.Language, h.Lang), speakToken: make(chan struct{}, 1),
-		events: newEventQueue(),
-		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
+		lang:           i18n.ParseLang(device.Language, h.Lang),
+		events:         newEventQueue(),
+		list:           playlist{changed: make(chan struct{}, 1)},
+		player:         pace.NewPlayer(pace.Options{Frame: out.Frame()}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(h.ctx)
-	c.lastActivity, c.lastSent = c.began, c.began
-	c.speakToken <- struct{}{}
+	c.lastActivity, c.lastSent, c.heardAt = c.began, c.began, c.began
 	return c
 }
 
@@ -178,6 +179,7 @@ func (c *Conversation) Next() (Event, error) { return c.events.next(c.ctx) }
 func (c *Conversation) HeardSpeech() {
 	c.mu.Lock()
 	c.lastActivity = time.Now()
+	c.heardAt = c.lastActivity
 	c.mu.Unlock()
 }
 
@@ -205,41 +207,13 @@ func (c *Conversation) send(m *wire.Message) error {
 	return c.transport.Text(m.Append(nil))
 }
 
-// Generation returns a number for [Conversation.Speak]. Take it before preparing an answer: if the
-// person interrupts before the answer is ready, Speak does not play it.
+// Generation returns a number for [Conversation.Play]. Take it before preparing an answer: if the
+// person interrupts before the answer is ready, Play does not play it.
 func (c *Conversation) Generation() uint64 { return c.player.Generation() }
 
-// Speak plays src: it sends tts/start, the packets in time, and tts/stop. It waits for an active
-// Speak to finish. The error is [pace.ErrAborted] if the playback was stopped, or that of ctx, of
-// the conversation's end, or of src. It always closes src.
+// Speak plays an answer, see [Conversation.Play].
 func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.Source) (pace.Stats, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(c.ctx, func() { stop(context.Cause(c.ctx)) })()
-	select {
-	case <-c.speakToken:
-		defer func() { c.speakToken <- struct{}{} }()
-	case <-ctx.Done():
-		closeSource(src)
-		return pace.Stats{}, context.Cause(ctx)
-	}
-	if c.ending.Load() || generation != c.player.Generation() {
-		closeSource(src)
-		return pace.Stats{}, pace.ErrAborted
-	}
-	if err := c.sendSpeakState(true); err != nil {
-		c.setSpeaking(false)
-		closeSource(src)
-		return pace.Stats{}, err
-	}
-	stats, err := c.player.Play(ctx, generation, src, pace.Hooks{
-		Send: c.transport.Audio, Text: c.ShowText, NotBefore: time.Now().Add(c.lead()),
-	})
-	// After an abort too: the board stays in the speaking state until tts/stop (xiaozhi-esp32
-	// main/application.cc, Application::AbortSpeaking).
-	stopErr := c.sendSpeakState(false)
-	c.addPlayed(stats, errors.Is(err, pace.ErrAborted))
-	return stats, errors.Join(err, stopErr)
+	return c.Play(ctx, Answer, generation, src)
 }
 
 // sendSpeakState sends tts/start or tts/stop.
@@ -301,12 +275,22 @@ func (c *Conversation) addPlayed(s pace.Stats, aborted bool) {
 	c.board.boards.metrics.recordPlayed(s, aborted)
 }
 
-// StopPlayback stops the active playback and invalidates earlier generations.
-func (c *Conversation) StopPlayback() {
-	if c.player.Abort() {
-		return // Speak sends tts/stop
+// StopPlayback ends what is spoken, and what waits to be, because the person interrupts it. Earlier
+// generations become invalid. Music goes on after the answer to what the person says, or when they
+// say nothing.
+func (c *Conversation) StopPlayback() { c.stopPlayback(false) }
+
+// StopEverything is [Conversation.StopPlayback], for music too.
+func (c *Conversation) StopEverything() { c.stopPlayback(true) }
+
+func (c *Conversation) stopPlayback(music bool) {
+	c.mu.Lock()
+	c.heardAt = time.Now()
+	c.mu.Unlock()
+	if c.interrupt(music) {
+		return // playRound sends tts/stop
 	}
-	// No Speak can begin meanwhile and be stopped by this message.
+	// No round can begin meanwhile and be stopped by this message.
 	c.speakMu.Lock()
 	defer c.speakMu.Unlock()
 	c.mu.Lock()
@@ -329,9 +313,14 @@ func (c *Conversation) End(why error) {
 func (c *Conversation) end(why error, notify bool) {
 	if notify {
 		c.ending.Store(true)
-		c.player.Abort()
-		// Until no Speak runs any more, or a concurrent end was faster.
-		netx.WaitUnless(c.ctx, c.speakToken, abortTimeout)
+		c.interrupt(true)
+		// Until nothing plays any more, or a concurrent end was faster.
+		c.list.mu.Lock()
+		idle, running := c.list.idle, c.list.running
+		c.list.mu.Unlock()
+		if running {
+			netx.WaitUnless(c.ctx, idle, abortTimeout)
+		}
 	}
 	c.endOnce.Do(func() {
 		c.cancel(why)

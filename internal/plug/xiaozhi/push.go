@@ -258,7 +258,7 @@ func (b *Board) playIn(ctx context.Context, c *Conversation, a toolArgs) (*tool.
 	if a.Text != "" {
 		src = &captioned{Source: src, text: a.Text}
 	}
-	stats, err := c.Speak(ctx, c.Generation(), src)
+	stats, err := c.Play(ctx, Notice, c.Generation(), src)
 	switch {
 	case errors.Is(err, pace.ErrAborted):
 		return tool.JSON(map[string]any{"delivered": true, "interrupted": true, "frames": stats.Frames}), nil

@@ -37,7 +37,11 @@ const (
 func (c *Conversation) onMessage(m *wire.Message) {
 	switch {
 	case m.Type == wire.TypeAbort:
-		c.StopPlayback()
+		if m.Reason == wire.AbortWakeWord {
+			c.StopPlayback()
+		} else { // by the button
+			c.StopEverything()
+		}
 		c.events.pushControl(Event{Kind: EventAbort, At: time.Now(), Text: m.Reason})
 	case m.Type != wire.TypeListen:
 		c.board.boards.metrics.malformed.Inc()
@@ -62,7 +66,7 @@ func (c *Conversation) onDetect(text string) {
 	now := time.Now()
 	known := strings.TrimSpace(text) == "" || c.board.boards.isWakeWord(text) // an empty text is not a question
 	c.mu.Lock()
-	c.lastActivity, c.wakeWordAt = now, now
+	c.lastActivity, c.wakeWordAt, c.heardAt = now, now, now
 	if c.checkingWakeWord {
 		c.mu.Unlock()
 		return // the board repeats it
