@@ -65,15 +65,16 @@ func routes(d handlers) *http.ServeMux {
 
 // routes registers the paths of voice boards.
 func (v *voiceBoards) routes(mux *http.ServeMux) {
+	pages := xiaozhi.Origins(v.base.Config.XiaoZhi.Origins)
 	// both forms, since boards follow no redirect
 	for _, path := range []string{xiaozhi.OTAPath, strings.TrimSuffix(xiaozhi.OTAPath, "/")} {
-		mux.Handle(path, v.home)
+		mux.Handle(path, pages.Handler(v.home))
 	}
 	for _, path := range []string{xiaozhi.SocketPath, strings.TrimSuffix(xiaozhi.SocketPath, "/")} {
-		mux.HandleFunc("GET "+path, v.boards.ServeSocket)
+		mux.Handle("GET "+path, pages.Handler(http.HandlerFunc(v.boards.ServeSocket)))
 	}
 	mux.HandleFunc("GET "+xiaozhi.FirmwarePath, v.home.ServeFirmware)
-	mux.Handle(xiaozhi.VisionPath, v.photos)
+	mux.Handle(xiaozhi.VisionPath, pages.Handler(v.photos))
 	if b := v.broker; b != nil {
 		mux.HandleFunc("POST /xiaozhi/mqtt/auth", b.ServeAuth)
 		mux.HandleFunc("POST /xiaozhi/mqtt/acl", b.ServeACL)

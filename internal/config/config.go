@@ -145,6 +145,7 @@ type XiaoZhi struct {
 	Sockets   int           `key:"sockets" default:"5000" min:"1" max:"1000000" doc:"Maximum number of WebSocket connections of boards."`
 	Firmware  string        `key:"firmware" path:"true" doc:"Folder with firmware for boards, in files named family-version.bin, such as bread-compact-wifi-2.4.3.bin; empty means none."`
 	Zone      string        `key:"time_zone" doc:"Time zone of the boards' clocks, such as Asia/Shanghai; empty means the server's."`
+	Origins   []string      `key:"origins" default:"*" doc:"Origins of the web pages that may act as boards, such as https://talk.example.org; * means any, null means files. Pages need what boards need, and never get cookies. The pages of this server always may."`
 	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"Silence after which a conversation ends."`
 	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"Silence after which a conversation ends on boards that are operated by a button."`
 	Voice     string        `key:"voice" default:"answer" oneof:"answer,repeat,off" doc:"Reply to people who talk to a board: answer lets the board's bot answer, if there is a speech engine; repeat plays back what was heard, to test audio in both directions; off plays nothing."`

@@ -202,6 +202,14 @@ func (c *Config) checkBoards(p *Problems) {
 			p.add(s.key, "", "is the mask that stands for a secret that is not shown", "give the secret itself")
 		}
 	}
+	for _, origin := range x.Origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && origin != "null" && (err != nil || !hasScheme(origin, "http", "https") || u.Host == "" ||
+			u.User != nil || origin != u.Scheme+"://"+u.Host) {
+			p.add("xiaozhi.origins", "", "is "+show(origin),
+				"give origins such as https://talk.example.org, without a path, or * for any page")
+		}
+	}
 	checkZone(p, "xiaozhi.time_zone", x.Zone)
 	c.checkSpeech(p)
 }

@@ -152,6 +152,8 @@ func TestValidate(t *testing.T) {
 			"xiaozhi.join is no MQTT broker: give mqtt://host or mqtts://host, and the user in xiaozhi.join_user"},
 		{"broker with a user", func(c *Config) { c.XiaoZhi.Join = "mqtt://u:hunter2@mqtt.example.org" },
 			"xiaozhi.join is no MQTT broker: give mqtt://host or mqtts://host, and the user in xiaozhi.join_user"},
+		{"pages as boards", func(c *Config) { c.XiaoZhi.Origins = []string{"https://a.example/talk"} },
+			`xiaozhi.origins is "https://a.example/talk": give origins such as https://talk.example.org, without a path, or * for any page`},
 		{"clocks of boards", func(c *Config) { c.XiaoZhi.Zone = "Beijing" },
 			`xiaozhi.time_zone is "Beijing": give a time zone such as Asia/Shanghai or Europe/Berlin, or leave it empty`},
 

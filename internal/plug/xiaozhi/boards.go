@@ -106,6 +106,7 @@ type Boards struct {
 	boards   map[int64]*Board
 	byMAC    map[string]*Board
 	sockets  int // open WebSockets
+	pcm      int // of them, that speak PCM
 	draining bool
 	closed   bool // spawn refuses
 }

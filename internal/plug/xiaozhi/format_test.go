@@ -26,8 +26,8 @@ func TestHellos(t *testing.T) {
 		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}`, wire.TypeHello, ""},
 		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"mqtt","audio_params":{},"session_id":""}`,
 			wire.TypeHello, ""},
-		{`{"type":"hello","transport":"websocket","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert,
-			"pcm"},
+		{`{"type":"hello","transport":"websocket","audio_params":{"format":"g711","sample_rate":8000}}`, wire.TypeAlert,
+			"g711"},
 	} {
 		url := "ws" + strings.TrimPrefix(h.http.URL, "http") + xiaozhi.SocketPath
 		header := http.Header{wire.HeaderDevice: {b.MAC()}, wire.HeaderClient: {b.UUID()},

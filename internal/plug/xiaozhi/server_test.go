@@ -101,9 +101,10 @@ func newTestServer(t testing.TB, o testServerOptions) *testServer {
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- h.mqtt.Serve(serving, line, nil) }()
-	mux.Handle(xiaozhi.OTAPath, h.home)
-	mux.HandleFunc(xiaozhi.SocketPath, h.boards.ServeSocket)
-	mux.Handle(xiaozhi.VisionPath, photos)
+	pages := xiaozhi.Origins{xiaozhi.AnyOrigin}
+	mux.Handle(xiaozhi.OTAPath, pages.Handler(h.home))
+	mux.Handle(xiaozhi.SocketPath, pages.Handler(http.HandlerFunc(h.boards.ServeSocket)))
+	mux.Handle(xiaozhi.VisionPath, pages.Handler(photos))
 	mux.HandleFunc("GET /media/{token}", h.Hub.ServeMedia)
 	t.Cleanup(func() {
 		stop()

@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -52,11 +53,7 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 			"the headers Device-Id (a MAC address) and Client-Id (a UUID) say who connects, and one is missing or wrong", http.StatusBadRequest)
 		return
 	}
-	token := r.Header.Get("Authorization")
-	if token == "" {
-		token = r.URL.Query().Get("authorization")
-	}
-	d, err := h.Accounts.CheckSocket(r.Context(), id, strings.TrimSpace(strings.TrimPrefix(token, "Bearer ")))
+	d, err := h.Accounts.CheckSocket(r.Context(), id, socketToken(r))
 	switch {
 	case account.Refused(err):
 		h.refuseToken(w, r, id, err)
@@ -92,8 +89,11 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	s := &webSocket{boards: h, framing: framing, sessionID: newSessionID(), began: time.Now()}
 	tap := &hijacker{ResponseWriter: w}
-	s.conn, err = websocket.Accept(tap, r, &websocket.AcceptOptions{InsecureSkipVerify: true,
-		CompressionMode: websocket.CompressionDisabled})
+	s.conn, err = websocket.Accept(tap, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // [Origins] has checked the origin
+		Subprotocols:       offeredProtocols(r),
+		CompressionMode:    websocket.CompressionDisabled,
+	})
 	if err != nil {
 		h.releaseSocket()
 		h.metrics.refused.WithLabelValues("handshake").Inc()
@@ -116,6 +116,26 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 		h.releaseSocket()
 		_ = s.conn.CloseNow() // not used yet
 	}
+}
+
+// socketToken returns the token in the header of a board or, since pages cannot set headers, in the
+// query, as the test page of xiaozhi-esp32-server sends it.
+func socketToken(r *http.Request) string {
+	query := r.URL.Query()
+	token := cmp.Or(r.Header.Get("Authorization"), query.Get("authorization"), query.Get("token"))
+	return strings.TrimSpace(strings.TrimPrefix(token, "Bearer "))
+}
+
+// offeredProtocols returns the subprotocols that a client offers. The first is accepted, whatever
+// it is: boards offer none, and browsers close a connection whose server accepts none of a page's
+// (https://websockets.spec.whatwg.org/#concept-websocket-establish).
+func offeredProtocols(r *http.Request) (names []string) {
+	for name := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // requestServerURL returns where the board that made a request finds the HTTP server.
@@ -200,6 +220,7 @@ type webSocket struct {
 	server    serverURL
 	began     time.Time
 	device    store.Device // as of the authentication
+	pcm       *pcmCodec    // nil: the client speaks Opus
 
 	write  sync.Mutex
 	frame  []byte // buffer; guarded by write
@@ -217,7 +238,8 @@ func (s *webSocket) run(b *Board) {
 		s.Close(false)
 		return
 	}
-	if refusal := rejectFormat(&hello, i18n.ParseLang(s.device.Language, s.boards.Lang)); refusal != nil {
+	announced, out, refusal := s.negotiate(b, &hello)
+	if refusal != nil {
 		s.boards.metrics.refused.WithLabelValues("format").Inc()
 		s.boards.Logger.Warn("a board wants to talk in a format that is not spoken", "device", b.number,
 			"format", hello.Audio.Format)
@@ -225,8 +247,11 @@ func (s *webSocket) run(b *Board) {
 		s.Close(false)
 		return
 	}
-	out := b.output()
-	answer := wire.Hello{Transport: wire.WebSocket, SessionID: s.sessionID, Audio: out}
+	if s.pcm != nil {
+		defer s.boards.releasePCM()
+		defer s.pcm.Close()
+	}
+	answer := wire.Hello{Transport: wire.WebSocket, SessionID: s.sessionID, Audio: announced}
 	l := b.newConnection(store.TransportSocket, s.from, s.server, s.Text, func(error) { s.drop() })
 	if err := s.Text(answer.AppendServer(nil)); err != nil {
 		l.end(err)
@@ -304,12 +329,17 @@ func (s *webSocket) read(l *connection, c *Conversation) error {
 			s.boards.onSocketMessage(l, c, buf.Bytes())
 			continue
 		}
-		packet, _, err := s.framing.Parse(buf.Bytes())
-		if err != nil {
+		sound, _, err := s.framing.Parse(buf.Bytes())
+		switch {
+		case err != nil:
 			c.intake.Dropped(1)
-			continue
+		case s.pcm == nil:
+			c.onAudio(sound, time.Now())
+		default:
+			if err := s.pcm.Encode(sound, func(packet []byte) { c.onAudio(packet, time.Now()) }); err != nil {
+				return err
+			}
 		}
-		c.onAudio(packet, time.Now())
 	}
 }
 
@@ -329,6 +359,9 @@ func (h *Boards) onSocketMessage(l *connection, c *Conversation, data []byte) {
 	c.onMessage(&m)
 }
 
+// lang returns the language of the board.
+func (s *webSocket) lang() i18n.Lang { return i18n.ParseLang(s.device.Language, s.boards.Lang) }
+
 // Text implements transport.
 func (s *webSocket) Text(message []byte) error {
 	s.write.Lock()
@@ -340,6 +373,13 @@ func (s *webSocket) Text(message []byte) error {
 func (s *webSocket) Audio(packet []byte, at time.Duration) error {
 	s.write.Lock()
 	defer s.write.Unlock()
+	if s.pcm != nil {
+		sound, err := s.pcm.Decode(packet)
+		if err != nil {
+			return nil // one packet less; the conversation goes on
+		}
+		packet = sound
+	}
 	if s.framing == wire.FramingBare {
 		return s.send(websocket.MessageBinary, packet)
 	}
