@@ -31,6 +31,7 @@ import (
 	"patchbay/internal/console/learn"
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/settings"
+	"patchbay/internal/console/talk"
 	"patchbay/internal/console/tools"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
@@ -95,6 +96,7 @@ func New(o Options) *Server {
 		activity.Routes(),
 		keys.Routes(),
 		settings.Routes(o.Control),
+		talk.Routes(),
 	)
 	if o.Learn != nil {
 		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.Control.ImportSize})...)

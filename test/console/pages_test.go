@@ -16,7 +16,7 @@ import (
 )
 
 // places are the pages in the menu.
-var places = []string{"/", "/bots", "/devices", "/gateway", "/tools", "/keys", "/learn", "/activity", "/settings"}
+var places = []string{"/", "/talk", "/bots", "/devices", "/gateway", "/tools", "/keys", "/learn", "/activity", "/settings"}
 
 // one matches a number or an ID in an address: one page stands for all of its kind.
 var one = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8,}|[0-9a-z]{20,}|[0-9a-f-]{36})(/|$)`)

@@ -20,7 +20,7 @@ func TestPictures(t *testing.T) {
 	if *update {
 		takePictures(t, folder)
 	}
-	for _, name := range []string{"home", "chat", "device", "review"} {
+	for _, name := range []string{"home", "chat", "device", "review", "talk"} {
 		info, err := os.Stat(filepath.Join(folder, "console-"+name+".png"))
 		if err != nil {
 			t.Error(err)
@@ -64,4 +64,24 @@ func takePictures(t *testing.T, folder string) {
 	b.Press("\r")
 	b.WaitVisible(".answer")
 	shot(b, "review")
+	talker := browsertest.Chromium{Microphone: microphone(t)}
+	defer talker.Stop()
+	h.takeTalk(t, &talker, func(b *browsertest.Browser) { shot(b, "talk") })
+}
+
+// takeTalk asks a question on the page on which the browser is a board.
+func (h *testServer) takeTalk(t *testing.T, in *browsertest.Chromium, shot func(*browsertest.Browser)) {
+	b := in.Window(t, h.url)
+	b.Cookie("patchbay-lang", "en")
+	b.Cookie("patchbay", h.token(ada, adaPassword))
+	b.Open("/talk")
+	b.Fill("#mode", "manual")
+	b.Click("#start")
+	b.WaitVisible("#hold")
+	b.Type("#text", "What can I cook with potatoes and a leek?")
+	b.Click("#ask")
+	b.WaitText("#said .said:not(.mine)", "cream in the end")
+	b.WaitUntil("document.getElementById('board').dataset.state === 'waiting'")
+	b.Script("scrollTo(0, 0)")
+	shot(b)
 }

@@ -66,14 +66,15 @@ type testServer struct {
 	heard chan struct{}
 }
 
-// newTestServer starts a server without accounts.
-func newTestServer(t testing.TB, lang string) *testServer {
+// newTestServer starts a server without accounts; env are more settings for it.
+func newTestServer(t testing.TB, lang string, env ...string) *testServer {
 	t.Helper()
 	h := &testServer{t: t, lang: lang, heard: make(chan struct{})}
 	h.env = []string{
 		"PATCHBAY_DATA=" + t.TempDir(), "PATCHBAY_LISTEN=127.0.0.1:0", "LC_ALL=" + h.in("zh_CN", "en_US") + ".UTF-8",
 		"PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0", "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0",
 	}
+	h.env = append(h.env, env...)
 	cmd := h.command("serve")
 	stderr, err := cmd.StderrPipe()
 	must(t, err)

@@ -65,6 +65,10 @@ func New(t testing.TB, address string) *Browser {
 // Chromium is one browser process for many isolated windows: starting it takes longer than most
 // tests. It starts with the first window, and again if it has crashed; its owner calls Stop.
 type Chromium struct {
+	// Microphone is a WAV file that pages hear from the microphone, again and again. With it, they
+	// may use microphone and camera, which shows moving colours. Empty: there is neither.
+	Microphone string
+
 	mu      sync.Mutex
 	running context.Context
 	end     context.CancelFunc
@@ -83,6 +87,11 @@ func (c *Chromium) start(path string) (context.Context, error) {
 	for _, name := range []string{"disable-quic", "disable-background-networking", "disable-component-update",
 		"disable-sync", "disable-dev-shm-usage"} {
 		o = append(o, chromedp.Flag(name, true))
+	}
+	if c.Microphone != "" {
+		o = append(o, chromedp.Flag("use-fake-device-for-media-stream", true),
+			chromedp.Flag("use-fake-ui-for-media-stream", true),
+			chromedp.Flag("use-file-for-fake-audio-capture", c.Microphone))
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), o...)
 	ctx, cancelTab := chromedp.NewContext(ctx)

@@ -14,12 +14,15 @@ const (
 	msgSign      = i18n.Message("Has it worked?")
 	msgArrived   = i18n.Message("It works!")
 
-	msgGlasses     = i18n.Message("Rokid glasses")
-	msgGlassesTold = i18n.Message("Speak to your glasses, or show them something, and your bot answers.")
-	msgBoard       = i18n.Message("A voice board")
-	msgBoardTold   = i18n.Message("A small device with microphone and speaker (XiaoZhi). Its firmware stays as it is. For now it repeats what it hears when you talk to it; bots cannot talk through it yet.")
-	msgAgent       = i18n.Message("An agent or a model")
-	msgAgentTold   = i18n.Message("Who answers: an agent of OpenClaw, or any model with an API like OpenAI's.")
+	msgGlasses      = i18n.Message("Rokid glasses")
+	msgGlassesTold  = i18n.Message("Speak to your glasses, or show them something, and your bot answers.")
+	msgBoard        = i18n.Message("A voice board")
+	msgBoardTold    = i18n.Message("A small device with microphone and speaker (XiaoZhi). Its firmware stays as it is. For now it repeats what it hears when you talk to it; bots cannot talk through it yet.")
+	msgAgent        = i18n.Message("An agent or a model")
+	msgTalkHere     = i18n.Message("This computer")
+	msgTalkHereTold = i18n.Message("Talk with a bot right now, by the microphone and the speaker of this computer.")
+
+	msgAgentTold = i18n.Message("Who answers: an agent of OpenClaw, or any model with an API like OpenAI's.")
 
 	msgGlassesWait = i18n.Message("Waiting for the first question from your glasses. This light turns on by itself when it comes.")
 	msgBoardWait   = i18n.Message("Waiting for your board to call this server. This light turns on by itself when it does.")

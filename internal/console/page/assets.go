@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed assets/*.css assets/*.js assets/mark.svg
+//go:embed assets/*.css assets/*.js assets/*/*.js assets/mark.svg
 var files embed.FS
 
 // asset is a compressed static file.
@@ -25,21 +25,46 @@ type asset struct {
 // that browsers never use an outdated copy. urls maps file names to URL names.
 var assets, urls = func() (map[string]asset, map[string]string) {
 	all, named := map[string]asset{}, map[string]string{}
+	add := func(name, url, kind string, text []byte) {
+		all[url], named[name] = asset{kind, text, pack(text)}, "/assets/"+url
+	}
 	for name, kind := range map[string]string{
 		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml", "htmx.js": script, "console.js": script,
 	} {
-		text := readFiles(bundles[name], name)
-		var packed bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
-		z.Write(text)                                              //nolint:errcheck // into memory
-		z.Close()                                                  //nolint:errcheck // into memory
-		sum := sha256.Sum256(text)
-		ext := path.Ext(name)
-		url := strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
-		all[url], named[name] = asset{kind, text, packed.Bytes()}, "/assets/"+url
+		text, ext := readFiles(bundles[name], name), path.Ext(name)
+		add(name, strings.TrimSuffix(name, ext)+"-"+hash(text)+ext, kind, text)
+	}
+	for _, folder := range modules {
+		texts, sums := map[string][]byte{}, []byte{}
+		found, _ := files.ReadDir("assets/" + folder) // sorted; it is embedded
+		for _, f := range found {
+			texts[f.Name()] = readFiles(nil, folder+"/"+f.Name())
+			sums = append(sums, hash(texts[f.Name()])...)
+		}
+		for name, text := range texts {
+			add(folder+"/"+name, folder+"-"+hash(sums)+"/"+name, script, text)
+		}
 	}
 	return all, named
 }()
+
+// modules are folders of scripts that import one another by name, so their URLs have a hash of the
+// whole folder.
+var modules = []string{"talk"}
+
+// hash returns a part of the hash of a file.
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+func pack(text []byte) []byte {
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
+	z.Write(text)                                              //nolint:errcheck // into memory
+	z.Close()                                                  //nolint:errcheck // into memory
+	return packed.Bytes()
+}
 
 // bundles lists the files that browsers get as one. htmx processes the page shortly after it has
 // loaded; its extensions must be loaded by then.
@@ -61,8 +86,8 @@ func readFiles(names []string, name string) []byte {
 	return bytes.Join(all, []byte(";\n"))
 }
 
-// assetURL returns the URL of a file.
-func assetURL(name string) string { return urls[name] }
+// AssetURL returns the URL of a file, such as console.css or talk/main.js.
+func AssetURL(name string) string { return urls[name] }
 
 // assetLife is the Cache-Control of files, which never change under the same URL.
 const assetLife = "public, max-age=31536000, immutable"

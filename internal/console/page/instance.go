@@ -72,7 +72,7 @@ const maxForm = 1 << 20
 // Handler serves the routes, and a "not found" page for everything else.
 func (h *Instance) Handler(routes []Route) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /assets/{name}", serveAsset)
+	mux.HandleFunc("GET /assets/{name...}", serveAsset)
 	for _, r := range routes {
 		mux.HandleFunc(r.Pattern, h.serve(r))
 	}

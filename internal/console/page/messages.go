@@ -9,6 +9,7 @@ const (
 	msgSignOut = i18n.Message("Sign out")
 
 	msgHome     = i18n.Message("Home")
+	msgTalk     = i18n.Message("Talk")
 	msgBots     = i18n.Message("Bots")
 	msgDevices  = i18n.Message("Devices")
 	msgGateway  = i18n.Message("Gateway")
