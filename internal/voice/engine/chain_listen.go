@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"sync"
-	"time"
 )
 
 // Listen begins an utterance. Its Write and Finish never wait for an engine; Next uses the engines,
@@ -46,7 +45,7 @@ func (a *attempt) close() {
 func (u *chainUtterance) Write(samples []int16) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.samples)+len(samples) > int(MaxUtterance*Rate/time.Second) {
+	if len(u.samples)+len(samples) > maxSamples {
 		return Errorf(Input, "the utterance is longer than %s", MaxUtterance)
 	}
 	u.samples = append(u.samples, samples...)

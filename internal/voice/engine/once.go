@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"sync"
-	"time"
 )
 
 // maxWritten is how many sentences wait for a speaker before Write waits too.
@@ -31,7 +30,7 @@ type wholeUtterance struct {
 }
 
 func (u *wholeUtterance) Write(samples []int16) error {
-	if len(u.samples)+len(samples) > int(MaxUtterance*Rate/time.Second) {
+	if len(u.samples)+len(samples) > maxSamples {
 		return Errorf(Input, "the utterance is longer than %s", MaxUtterance)
 	}
 	u.samples = append(u.samples, samples...)

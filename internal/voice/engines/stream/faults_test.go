@@ -110,7 +110,7 @@ func noGoroutines(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	eventually(t, "goroutines are left", func() bool {
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		return !strings.Contains(all, "stream.(*utterance)") && !strings.Contains(all, "stream.(*listener)")
+		return !strings.Contains(all, "stream.(*utterance)") && !strings.Contains(all, "engine.ListenLive")
 	})
 }
 
@@ -123,7 +123,7 @@ func TestContext(t *testing.T) {
 			l := newTest(t, Settings{URL: s.URL, Dialect: Sherpa}, limits{connect: time.Minute, write: time.Minute,
 				speech: time.Minute, result: time.Minute, silence: time.Minute, lost: time.Minute}, &buffer{})
 			ctx, cancel := context.WithCancel(t.Context())
-			u, err := l.Listen(ctx, engine.Hints{})
+			u, err := engine.ListenLive(l.recognise).Listen(ctx, engine.Hints{})
 			must(t, err)
 			must(t, u.Write(ramp(3000)))
 			if f == streamtest.SilentEnd {
@@ -142,7 +142,7 @@ func TestContext(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			noGoroutines(t)
-			if _, err := l.Listen(ctx, engine.Hints{}); !errors.Is(err, context.Canceled) {
+			if _, err := engine.ListenLive(l.recognise).Listen(ctx, engine.Hints{}); !errors.Is(err, context.Canceled) {
 				t.Error("Listen:", err)
 			}
 		})
@@ -153,7 +153,7 @@ func TestContext(t *testing.T) {
 func TestClose(t *testing.T) {
 	s := streamtest.New(t, streamtest.Options{Dialect: Vosk})
 	l := newTest(t, Settings{URL: s.URL, Dialect: Vosk}, defaultLimits, &buffer{})
-	u, err := l.Listen(t.Context(), engine.Hints{})
+	u, err := engine.ListenLive(l.recognise).Listen(t.Context(), engine.Hints{})
 	must(t, err)
 	ended := make(chan error)
 	go func() {
@@ -165,15 +165,4 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	noGoroutines(t)
-}
-
-// Retry-After is seconds or a date.
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "999999": maxRetryAfter,
-		"Tue, 24 Nov 2026 12:00:30 GMT": 30 * time.Second, "Tue, 24 Nov 2026 11:00:00 GMT": 0, "soon": 0} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %s", value, got)
-		}
-	}
 }

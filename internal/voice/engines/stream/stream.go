@@ -7,29 +7,18 @@
 package stream
 
 import (
-	"context"
-	"crypto/tls"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines/socket"
 )
 
-const (
-	// maxMessage limits a message of the server, in bytes. Results have a few hundred, and those
-	// with the times of each word some 10 KiB.
-	maxMessage = 1 << 20
-	// maxSamples is engine.MaxUtterance, in samples.
-	maxSamples = int(engine.MaxUtterance * engine.Rate / time.Second)
-	// pieceSamples is the sound in one message: 60 ms. FunASR recognises after chunk_interval
-	// messages, which are chunk_size[1] × 60 ms of sound only if each has 60 ms
-	// (FunASR runtime/docs/websocket_protocol.md).
-	pieceSamples = 60 * engine.Rate / 1000
-)
+// pieceSamples is the sound in one message: 60 ms. FunASR recognises after chunk_interval
+// messages, which are chunk_size[1] × 60 ms of sound only if each has 60 ms
+// (FunASR runtime/docs/websocket_protocol.md).
+const pieceSamples = 60 * engine.Rate / 1000
 
 // limits are the times after which an engine has failed.
 type limits struct {
@@ -46,16 +35,12 @@ type limits struct {
 var defaultLimits = limits{connect: 3 * time.Second, write: 3 * time.Second, speech: 2 * engine.MaxUtterance,
 	result: 5 * time.Second, silence: 2 * time.Second, lost: 250 * time.Millisecond}
 
-// listener implements [engine.Listener].
+// listener recognises utterances.
 type listener struct {
-	settings     Settings
-	address      *url.URL
-	header       http.Header
-	subprotocols []string
-	tls          *tls.Config // nil for ws
-	dial         func(ctx context.Context, network, address string) (net.Conn, error)
-	log          *slog.Logger
-	limits       limits
+	settings Settings
+	server   socket.Server
+	log      *slog.Logger
+	limits   limits
 }
 
 // New returns an engine with a listener and no speaker. It does not connect. The error is that of
@@ -65,7 +50,7 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 	if err != nil {
 		return engine.Engine{}, err
 	}
-	return engine.Engine{Listener: l}, nil
+	return engine.Engine{Listener: engine.ListenLive(l.recognise)}, nil
 }
 
 func newListener(s Settings, o engine.Options) (*listener, error) {
@@ -77,47 +62,19 @@ func newListener(s Settings, o engine.Options) (*listener, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	l := &listener{settings: s, address: address, header: http.Header{}, dial: o.Dial, log: o.Logger,
-		limits: defaultLimits}
+	l := &listener{settings: s, log: o.Logger, limits: defaultLimits,
+		server: socket.Server{URL: address, Header: http.Header{}, SkipTLSVerify: s.SkipTLSVerify, Dial: o.Dial}}
 	if s.ResultTimeout > 0 {
 		l.limits.result = time.Duration(s.ResultTimeout)
 	}
 	if s.APIKey != "" {
-		l.header.Set("Authorization", "Bearer "+s.APIKey)
+		l.server.Header.Set("Authorization", "Bearer "+s.APIKey)
 	}
 	for name, value := range s.Headers {
-		l.header.Set(name, value)
+		l.server.Header.Set(name, value)
 	}
 	if s.Dialect == FunASR {
-		l.subprotocols = []string{funasrSubprotocol}
-	}
-	if address.Scheme == "wss" {
-		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: address.Hostname(),
-			InsecureSkipVerify: s.SkipTLSVerify} //nolint:gosec // a decision of the owner
+		l.server.Subprotocols = []string{funasrSubprotocol}
 	}
 	return l, nil
-}
-
-// Listen implements [engine.Listener]. It does not wait for the connection.
-func (l *listener) Listen(ctx context.Context, h engine.Hints) (engine.Utterance, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	u := &utterance{l: l, wire: l.newDialect(h), wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		done: make(chan struct{})}
-	u.ctx, u.cancel = context.WithCancelCause(ctx)
-	go u.run()
-	return u, nil
-}
-
-// host returns the host with its port.
-func (l *listener) host() string {
-	if l.address.Port() != "" {
-		return l.address.Host
-	}
-	port := "80"
-	if strings.EqualFold(l.address.Scheme, "wss") {
-		port = "443"
-	}
-	return net.JoinHostPort(l.address.Hostname(), port)
 }

@@ -20,6 +20,9 @@ import (
 
 const key = "sk-very-secret"
 
+// maxSamples is engine.MaxUtterance, in samples.
+const maxSamples = int(engine.MaxUtterance * engine.Rate / time.Second)
+
 // short are limits for tests.
 var short = limits{connect: 800 * time.Millisecond, write: time.Second, speech: 5 * time.Second,
 	result: 600 * time.Millisecond, silence: 400 * time.Millisecond, lost: 100 * time.Millisecond}
@@ -49,7 +52,7 @@ func ramp(n int) []int16 {
 // listen speaks samples and returns all transcripts.
 func listen(t *testing.T, l *listener, samples []int16, words ...string) ([]engine.Transcript, error) {
 	t.Helper()
-	u, err := l.Listen(t.Context(), engine.Hints{Words: words})
+	u, err := engine.ListenLive(l.recognise).Listen(t.Context(), engine.Hints{Words: words})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +198,7 @@ func TestTranscripts(t *testing.T) {
 				LeaveOpen:  c.leaveOpen,
 				Transcribe: func([]int16) string { return c.last }, Delay: 20 * time.Millisecond})
 			c.settings.URL = s.URL
-			u, err := newTest(t, c.settings, short, io.Discard).Listen(t.Context(), engine.Hints{})
+			u, err := engine.ListenLive(newTest(t, c.settings, short, io.Discard).recognise).Listen(t.Context(), engine.Hints{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,12 +262,12 @@ func TestEarlySound(t *testing.T) {
 	var got []int16
 	s := streamtest.New(t, streamtest.Options{Dialect: Vosk, Transcribe: func(all []int16) string { got = all; return "" }})
 	l := newTest(t, Settings{URL: s.URL, Dialect: Vosk}, defaultLimits, io.Discard)
-	release, dial := make(chan struct{}), l.dial
-	l.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	release, dial := make(chan struct{}), l.server.Dial
+	l.server.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		<-release
 		return dial(ctx, network, address)
 	}
-	u, err := l.Listen(t.Context(), engine.Hints{})
+	u, err := engine.ListenLive(l.recognise).Listen(t.Context(), engine.Hints{})
 	must(t, err)
 	defer u.Close()
 	samples := ramp(maxSamples)

@@ -2,136 +2,43 @@ package stream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines/socket"
 )
 
 // errQuiet ends the wait for a message.
 var errQuiet = errors.New("no message in time")
 
-// utterance implements [engine.Utterance]. One goroutine connects and receives, and a second one,
+// utterance is the recognition of one utterance. A goroutine connects and receives, and a second one,
 // which the first waits for, sends.
 type utterance struct {
-	l      *listener
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	wake   chan struct{} // has a token after Write and Finish
-	news   chan struct{} // has a token after a transcript
-	done   chan struct{} // closed when run has returned
-	err    error         // of run; read after done
+	l *listener
+	d *engine.Dictation
 
-	mu       sync.Mutex
-	wire     dialect
-	pending  []int16 // not sent yet; at most maxSamples
-	total    int     // samples written
-	finished bool    // Finish was called
-	ended    bool    // the end of the sound is being sent
-	sendErr  error
-	// newest is the last transcript that Next has not returned. A new one replaces it, so nothing
-	// queues up when nobody calls Next.
-	newest *engine.Transcript
-	quiet  *time.Timer // ends the wait for a message; nil before the connection stands
+	mu      sync.Mutex
+	wire    dialect
+	ended   bool // the end of the sound is being sent
+	sendErr error
+	quiet   *time.Timer // ends the wait for a message; nil before the connection stands
 }
 
-// Write implements [engine.Utterance]. It never waits for the server.
-func (u *utterance) Write(samples []int16) error {
-	if err := u.failure(); err != nil {
+// recognise is an [engine.ListenLive].
+func (l *listener) recognise(ctx context.Context, h engine.Hints, d *engine.Dictation) error {
+	u := &utterance{l: l, d: d, wire: l.newDialect(h)}
+	err := u.converse(ctx)
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.total+len(samples) > maxSamples {
-		err := engine.Errorf(engine.Input, "the utterance is longer than %s", engine.MaxUtterance)
-		u.cancel(err)
-		return err
-	}
-	u.total += len(samples)
-	u.pending = append(u.pending, samples...)
-	token(u.wake)
-	return nil
-}
-
-// Finish implements [engine.Utterance].
-func (u *utterance) Finish() error {
-	if err := u.failure(); err != nil {
-		return err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.finished = true
-	token(u.wake)
-	return nil
-}
-
-// failure returns why the utterance ended before its transcript, or nil.
-func (u *utterance) failure() error {
-	if u.ctx.Err() != nil {
-		return context.Cause(u.ctx)
-	}
-	select {
-	case <-u.done:
-		if !errors.Is(u.err, io.EOF) {
-			return u.err
-		}
-	default:
-	}
-	return nil
-}
-
-// Next implements [engine.Utterance].
-func (u *utterance) Next() (engine.Transcript, error) {
-	for {
-		select {
-		case <-u.news:
-			if t, ok := u.take(); ok {
-				return t, nil
-			}
-		case <-u.done:
-			if t, ok := u.take(); ok && t.Final {
-				return t, nil
-			}
-			return engine.Transcript{}, u.err
-		}
-	}
-}
-
-func (u *utterance) take() (engine.Transcript, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.newest == nil {
-		return engine.Transcript{}, false
-	}
-	t := *u.newest
-	u.newest = nil
-	return t, true
-}
-
-// Close implements [engine.Utterance]. It waits for all goroutines of the utterance.
-func (u *utterance) Close() {
-	u.cancel(context.Canceled)
-	<-u.done
-}
-
-func (u *utterance) run() {
-	defer close(u.done)
-	err := u.converse()
-	switch {
-	case err == nil:
-		u.err = io.EOF
-	case u.ctx.Err() != nil:
-		u.err = context.Cause(u.ctx)
-	default:
-		e := u.preferred(err)
-		u.l.log.Debug("stream: the engine failed", "host", u.l.address.Host, "dialect", u.l.settings.Dialect, "error", e)
-		u.err = e
-	}
-	u.cancel(context.Canceled) // only to release the context; the error is set
+	e := u.preferred(err)
+	l.log.Debug("stream: the engine failed", "host", l.server.URL.Host, "dialect", l.settings.Dialect, "error", e)
+	return e
 }
 
 // preferred returns the error of receiving, unless it only follows from a write that timed out.
@@ -147,13 +54,24 @@ func (u *utterance) preferred(err error) *engine.Error {
 	return e
 }
 
+// classify adds the way out of errors that settings can cause.
+func classify(err error) *engine.Error {
+	e := socket.Classify(err)
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
+		return engine.Errorf(e.Class, "%w (skip_tls_verify accepts a self-signed certificate)", e.Err)
+	}
+	return e
+}
+
 // converse connects, and returns nil after the final transcript.
-func (u *utterance) converse() error {
-	ws, err := u.l.connect(u.ctx)
+func (u *utterance) converse(ctx context.Context) error {
+	server := u.l.server
+	server.Timeout = u.l.limits.connect
+	ws, err := server.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(u.ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	u.mu.Lock()
 	u.quiet = time.AfterFunc(u.l.limits.speech, func() { stop(errQuiet) })
 	u.mu.Unlock()
@@ -188,11 +106,12 @@ func (u *utterance) send(ctx context.Context, ws *websocket.Conn) error {
 	}
 	var message []byte
 	for sent := 0; ; {
-		piece, last, err := u.nextPiece(ctx, message[:0])
+		samples, last, err := u.d.Piece(ctx, pieceSamples)
 		if err != nil {
 			return err
 		}
-		if message = piece; len(message) > 0 {
+		if len(samples) > 0 {
+			message = u.wire.encode(message[:0], samples)
 			if err := u.write(ctx, ws, websocket.MessageBinary, message); err != nil {
 				return err
 			}
@@ -200,27 +119,6 @@ func (u *utterance) send(ctx context.Context, ws *websocket.Conn) error {
 		}
 		if last {
 			return u.write(ctx, ws, websocket.MessageText, u.end(sent))
-		}
-	}
-}
-
-// nextPiece waits for a piece of sound and appends its encoding to b. Only the last piece is
-// shorter than pieceSamples.
-func (u *utterance) nextPiece(ctx context.Context, b []byte) (piece []byte, last bool, err error) {
-	for {
-		u.mu.Lock()
-		n, last := min(len(u.pending), pieceSamples), u.finished && len(u.pending) <= pieceSamples
-		if n == pieceSamples || last {
-			b = u.wire.encode(b, u.pending[:n])
-			u.pending = u.pending[n:]
-			u.mu.Unlock()
-			return b, last, nil
-		}
-		u.mu.Unlock()
-		select {
-		case <-u.wake:
-		case <-ctx.Done():
-			return nil, false, context.Cause(ctx)
 		}
 	}
 }
@@ -270,8 +168,7 @@ func (u *utterance) received(err error, quiet bool) error {
 		}
 		return err
 	case u.ended && (quiet && isEnd || clean):
-		u.publish(true)
-		return nil
+		return u.publish(true)
 	case quiet:
 		return engine.Errorf(engine.Timeout, "the server sent no result in time")
 	}
@@ -286,26 +183,18 @@ func (u *utterance) accept(message []byte) (final bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if text := u.wire.transcript().Text; len(text) > engine.MaxTranscript {
-		return false, engine.Errorf(engine.Broken, "the transcript has more than %d KiB", engine.MaxTranscript>>10)
-	}
-	u.publish(final)
 	u.expect()
-	return final, nil
+	return final, u.publish(final)
 }
 
 // publish makes the transcript so far the newest.
-func (u *utterance) publish(final bool) {
+func (u *utterance) publish(final bool) error {
 	t := u.wire.transcript()
 	t.Final = final
 	if t.Language == "" {
 		t.Language = u.l.settings.Language
 	}
-	if t.Text == "" && !final {
-		return // nobody has spoken yet
-	}
-	u.newest = &t
-	token(u.news)
+	return u.d.Publish(t)
 }
 
 // expect starts the wait for the next message anew.
@@ -317,13 +206,5 @@ func (u *utterance) expect() {
 		u.quiet.Reset(limit)
 	default:
 		u.quiet.Reset(u.l.limits.speech)
-	}
-}
-
-// token puts a token into a channel that has room for one.
-func token(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // there is one already
 	}
 }

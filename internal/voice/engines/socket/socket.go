@@ -1,4 +1,5 @@
-package stream
+// Package socket opens the WebSockets of engines, and classifies what goes wrong with them.
+package socket
 
 import (
 	"bufio"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/coder/websocket"
@@ -18,24 +20,39 @@ import (
 // maxHandshake limits the server's answer to the WebSocket request, in bytes.
 const maxHandshake = 64 << 10
 
-// connect opens a WebSocket within limits.connect. The error is an [*engine.Error].
-func (l *listener) connect(ctx context.Context) (*websocket.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.limits.connect)
+// MaxMessage limits a message of a server, in bytes. Results of recognisers have a few hundred, and
+// those with the times of each word some 10 KiB.
+const MaxMessage = 1 << 20
+
+// Server is where WebSockets are opened. Its fields are not changed.
+type Server struct {
+	URL          *url.URL // ws or wss
+	Header       http.Header
+	Subprotocols []string
+	// SkipTLSVerify accepts every certificate.
+	SkipTLSVerify bool
+	Dial          func(ctx context.Context, network, address string) (net.Conn, error)
+	Timeout       time.Duration // of a connection, until the WebSocket stands
+}
+
+// Connect opens a WebSocket. The error is an [*engine.Error].
+func (s *Server) Connect(ctx context.Context) (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	conn, err := l.open(ctx)
+	conn, err := s.open(ctx)
 	if err != nil {
 		return nil, connectError(ctx, err)
 	}
-	ws, res, err := websocket.Dial(ctx, l.address.String(), &websocket.DialOptions{
+	ws, res, err := websocket.Dial(ctx, s.URL.String(), &websocket.DialOptions{
 		HTTPClient: &http.Client{
 			Transport: handshake{conn},
 			// A redirect would send the key to another server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		HTTPHeader: l.header, Subprotocols: l.subprotocols, CompressionMode: websocket.CompressionDisabled})
+		HTTPHeader: s.Header, Subprotocols: s.Subprotocols, CompressionMode: websocket.CompressionDisabled})
 	switch {
 	case err == nil:
-		ws.SetReadLimit(maxMessage)
+		ws.SetReadLimit(MaxMessage)
 		return ws, nil
 	case res != nil && res.StatusCode != http.StatusSwitchingProtocols:
 		err = statusError(res)
@@ -49,21 +66,34 @@ func connectError(ctx context.Context, err error) *engine.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return engine.Errorf(engine.Timeout, "the server did not accept the connection in time")
 	}
-	return classify(err)
+	return Classify(err)
 }
 
 // open opens the connection below the WebSocket.
-func (l *listener) open(ctx context.Context) (net.Conn, error) {
-	conn, err := l.dial(ctx, "tcp", l.host())
-	if err != nil || l.tls == nil {
+func (s *Server) open(ctx context.Context) (net.Conn, error) {
+	conn, err := s.Dial(ctx, "tcp", s.host())
+	if err != nil || s.URL.Scheme != "wss" {
 		return conn, err
 	}
-	secure := tls.Client(conn, l.tls)
+	secure := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.URL.Hostname(),
+		InsecureSkipVerify: s.SkipTLSVerify}) //nolint:gosec // a decision of the owner
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return secure, nil
+}
+
+// host returns the host with its port.
+func (s *Server) host() string {
+	if s.URL.Port() != "" {
+		return s.URL.Host
+	}
+	port := "80"
+	if s.URL.Scheme == "wss" {
+		port = "443"
+	}
+	return net.JoinHostPort(s.URL.Hostname(), port)
 }
 
 // handshake is an [http.RoundTripper] for the one request that opens a WebSocket. Unlike

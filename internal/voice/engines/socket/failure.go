@@ -1,9 +1,10 @@
-package stream
+package socket
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,11 +23,19 @@ import (
 // maxRetryAfter limits what a server may ask to wait.
 const maxRetryAfter = time.Hour
 
-// statusError is the error for a response that does not upgrade to a WebSocket. It does not quote
-// the response, which could repeat the key.
+// StatusError is the cause of an error: a response that does not upgrade to a WebSocket.
+type StatusError struct {
+	Status int
+	Header http.Header
+}
+
+// Error implements error. It does not quote the response, which could repeat the key.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("status %d %s instead of a WebSocket", e.Status, http.StatusText(e.Status))
+}
+
 func statusError(res *http.Response) *engine.Error {
-	e := engine.Errorf(statusClass(res.StatusCode), "status %d %s instead of a WebSocket", res.StatusCode,
-		http.StatusText(res.StatusCode))
+	e := &engine.Error{Class: statusClass(res.StatusCode), Err: &StatusError{res.StatusCode, res.Header}}
 	if e.Class == engine.Quota || e.Class == engine.Busy {
 		e.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
@@ -62,9 +71,9 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// classify returns an error of a connection as an [*engine.Error]. Texts of the server are not
-// quoted, and no address with a query.
-func classify(err error) *engine.Error {
+// Classify returns an error of a connection, with a WebSocket or without, as an [*engine.Error].
+// Texts of the server are not quoted, and no address with a query.
+func Classify(err error) *engine.Error {
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return e
 	}
@@ -73,7 +82,7 @@ func classify(err error) *engine.Error {
 	}
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		return engine.Errorf(engine.Broken, "a message of the server has more than %d MiB", maxMessage>>20)
+		return engine.Errorf(engine.Broken, "a message of the server has more than %d MiB", MaxMessage>>20)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return engine.Errorf(engine.Timeout, "the server did not read or answer in time")
 	}
@@ -86,7 +95,7 @@ func networkError(err error) *engine.Error {
 		return &engine.Error{Class: engine.Closed, Err: e}
 	}
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return engine.Errorf(engine.Closed, "%w (skip_tls_verify accepts a self-signed certificate)", e)
+		return &engine.Error{Class: engine.Closed, Err: e}
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return engine.Errorf(engine.Closed, "the server does not speak TLS; try ws:// instead of wss://")
@@ -106,7 +115,7 @@ func networkError(err error) *engine.Error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return engine.Errorf(engine.Closed, "the server closed the connection")
 	}
-	return engine.Errorf(engine.Broken, "the server violates the WebSocket protocol")
+	return engine.Errorf(engine.Broken, "the server violates its protocol")
 }
 
 // closeError classifies a Close frame by its code (RFC 6455, 7.4.1, and the registry of codes).
