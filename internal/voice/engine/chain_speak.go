@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode"
 )
 
 // maxUnspoken is how many sentences wait in a [ChainSpeech] before its Write waits.
@@ -300,17 +299,6 @@ func (s *ChainSpeech) Close() {
 		s.voice.close()
 		s.voice = nil
 	}
-}
-
-// letters counts the letters and digits of a text, which is how clips and sentences are compared:
-// engines change spaces and punctuation.
-func letters(text string) (n int) {
-	for _, r := range text {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			n++
-		}
-	}
-	return n
 }
 
 // timedSound limits the wait for each read.

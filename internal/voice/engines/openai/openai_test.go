@@ -146,6 +146,8 @@ func TestFailures(t *testing.T) {
 			defer cancel()
 			_, err := transcribe(ctx, e, make([]int16, 160))
 			check(t, "listening", err, c.listen)
+			ctx, cancel = context.WithTimeout(t.Context(), limit)
+			defer cancel()
 			s, err := e.Speaker.Speak(ctx, engine.Manner{})
 			if err != nil {
 				t.Fatal(err)

@@ -16,8 +16,8 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	for _, c := range [][3]string{{"a", "b", "a b"}, {"好。", "Hello", "好。Hello"}, {"", "b", "b"}, {"a ", "", "a"}} {
-		if got := joinTexts(c[0], c[1]); got != c[2] {
-			t.Errorf("joinTexts(%q, %q) = %q", c[0], c[1], got)
+		if got := engine.JoinTexts(c[0], c[1]); got != c[2] {
+			t.Errorf("engine.JoinTexts(%q, %q) = %q", c[0], c[1], got)
 		}
 	}
 }

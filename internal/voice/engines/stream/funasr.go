@@ -78,7 +78,7 @@ func (f *funasr) ended(int)                               { f.afterEnd = true }
 func (f *funasr) patience(l limits) (time.Duration, bool) { return l.silence, true }
 
 func (f *funasr) transcript() engine.Transcript {
-	text := strings.TrimSpace(joinTexts(f.segments, f.pieces))
+	text := strings.TrimSpace(engine.JoinTexts(f.segments, f.pieces))
 	return engine.Transcript{Text: text, Language: f.lang, Emotion: f.mood}
 }
 
@@ -106,7 +106,7 @@ func (f *funasr) accept(message []byte) (last bool, err error) {
 		f.pieces += text
 		return f.afterEnd && m.Mode == "online" && m.IsFinal, nil
 	case "offline", "2pass-offline":
-		f.segments, f.pieces = joinTexts(f.segments, text), ""
+		f.segments, f.pieces = engine.JoinTexts(f.segments, text), ""
 		return f.afterEnd, nil
 	}
 	return false, engine.Errorf(engine.Broken, "a message of the server has an unknown mode")

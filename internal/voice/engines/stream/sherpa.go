@@ -39,7 +39,7 @@ func (s *sherpa) patience(l limits) (time.Duration, bool) {
 }
 
 func (s *sherpa) transcript() engine.Transcript {
-	return engine.Transcript{Text: joinTexts(s.before, s.current)}
+	return engine.Transcript{Text: engine.JoinTexts(s.before, s.current)}
 }
 
 // accept replaces the text of a segment. A new segment begins after a pause.
@@ -58,7 +58,7 @@ func (s *sherpa) accept(message []byte) (last bool, err error) {
 		return false, engine.Errorf(engine.Broken, "a message of the server has no text, or a segment out of order")
 	}
 	if m.Segment > s.segment {
-		s.before = joinTexts(s.before, s.current)
+		s.before = engine.JoinTexts(s.before, s.current)
 		s.segment = m.Segment
 	}
 	s.current, s.late = *m.Text, s.afterEnd

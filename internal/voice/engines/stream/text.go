@@ -3,8 +3,9 @@ package stream
 import (
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"patchbay/internal/voice/engine"
 )
 
 // tag matches a tag of SenseVoice, such as <|zh|>.
@@ -31,38 +32,17 @@ func cutTags(text string) (rest, lang, emotion string) {
 	return tag.ReplaceAllString(text, ""), lang, emotion
 }
 
-// joinTexts joins two texts, with a space unless a script without spaces is beside it.
-func joinTexts(a, b string) string {
-	a, b = strings.TrimRightFunc(a, unicode.IsSpace), strings.TrimLeftFunc(b, unicode.IsSpace)
-	if a == "" || b == "" {
-		return a + b
-	}
-	before, _ := utf8.DecodeLastRuneInString(a)
-	after, _ := utf8.DecodeRuneInString(b)
-	if isSolid(before) || isSolid(after) {
-		return a + b
-	}
-	return a + " " + b
-}
-
 // joinWords removes the spaces between words of scripts that have none.
 func joinWords(text string) string {
 	var b strings.Builder
 	var before rune
 	for word := range strings.FieldsSeq(text) {
 		first, _ := utf8.DecodeRuneInString(word)
-		if b.Len() > 0 && !(isSolid(before) && isSolid(first)) {
+		if b.Len() > 0 && !(engine.IsSolid(before) && engine.IsSolid(first)) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(word)
 		before, _ = utf8.DecodeLastRuneInString(word)
 	}
 	return b.String()
-}
-
-// isSolid reports whether a character is of a script without spaces: Chinese and Japanese, with
-// their punctuation.
-func isSolid(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r >= 0x3000 && r <= 0x303f || r == 'ー' ||
-		r >= 0xff01 && r <= 0xff65
 }

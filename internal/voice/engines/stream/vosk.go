@@ -30,7 +30,7 @@ func (v *vosk) ended(messages int)                      { v.want = messages + 1 
 func (v *vosk) patience(l limits) (time.Duration, bool) { return l.result, false }
 
 func (v *vosk) transcript() engine.Transcript {
-	return engine.Transcript{Text: joinTexts(v.text, v.partial)}
+	return engine.Transcript{Text: engine.JoinTexts(v.text, v.partial)}
 }
 
 // accept counts answers, because the server answers each message with sound, and the end. A text
@@ -45,7 +45,7 @@ func (v *vosk) accept(message []byte) (last bool, err error) {
 	}
 	switch {
 	case m.Text != nil:
-		v.text, v.partial = joinTexts(v.text, joinWords(*m.Text)), ""
+		v.text, v.partial = engine.JoinTexts(v.text, joinWords(*m.Text)), ""
 	case m.Partial != nil:
 		v.partial = joinWords(*m.Partial)
 	default:
