@@ -49,6 +49,13 @@ func (c *Circuit) allow(now time.Time) *Error {
 	return nil
 }
 
+// closed reports whether the engine is used without being on trial.
+func (c *Circuit) closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.refused && c.until.IsZero()
+}
+
 // record notes how a use of the engine ended. The end of the person's patience is neither success
 // nor failure, and neither is a request that no engine of its kind can carry out.
 func (c *Circuit) record(err error, now time.Time) {

@@ -29,6 +29,16 @@ const MaxClip = 6 << 20
 type Engine struct {
 	Listener Listener
 	Speaker  Speaker
+	// Release closes connections that wait for their next use, and waits for them. It is called
+	// when the engine is no longer used; nil: none wait.
+	Release func()
+}
+
+// Close calls Release.
+func (e Engine) Close() {
+	if e.Release != nil {
+		e.Release()
+	}
 }
 
 // Hints help a listener. All are optional.
