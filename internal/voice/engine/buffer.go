@@ -26,14 +26,15 @@ func newBuffer(ctx context.Context) *buffer { return &buffer{ctx: ctx, added: ma
 func (b *buffer) add(data []byte, err error) (unwanted bool, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer signal(b.added)
 	if b.total += len(data); b.total > MaxClip {
+		b.err = errTooLong
 		return false, errTooLong
 	}
 	if !b.closed {
 		b.data = append(b.data, data...)
 	}
 	b.err = err
-	signal(b.added)
 	return b.closed, nil
 }
 

@@ -46,6 +46,17 @@ func RequestError(err error) error {
 // its text.
 func ResponseError(resp *http.Response, secrets ...string) *Error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	text := Quote(body, secrets...)
+	e := &Error{Class: classOf(resp.StatusCode, text), Err: fmt.Errorf("status %d: %s", resp.StatusCode, text)}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = min(time.Duration(seconds), 24*3600) * time.Second
+	}
+	return e
+}
+
+// Quote returns the text of an error that an engine reports, of limited length and without secrets.
+// Its body is JSON or plain text.
+func Quote(body []byte, secrets ...string) string {
 	text := errorText(body)
 	for _, s := range secrets {
 		if s != "" {
@@ -55,11 +66,7 @@ func ResponseError(resp *http.Response, secrets ...string) *Error {
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 	}
-	e := &Error{Class: classOf(resp.StatusCode, text), Err: fmt.Errorf("status %d: %s", resp.StatusCode, text)}
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.RetryAfter = min(time.Duration(seconds), 24*3600) * time.Second
-	}
-	return e
+	return text
 }
 
 // classOf returns the class of a response. An account without credit is reported with any of

@@ -93,6 +93,13 @@ func (n *Narration) Saying(text string) {
 	n.budget += letters(text) * soundPerLetter
 }
 
+// Unsaid reports whether the engine got a text that no clip says.
+func (n *Narration) Unsaid() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return letters(n.unsaid) > 0
+}
+
 // Begin begins a clip, which ends the one before. Text is what it says, according to the engine;
 // empty: the engine does not tell, so it is all that no clip has said.
 func (n *Narration) Begin(text string, f Format, rate int) {
@@ -140,8 +147,8 @@ func (n *Narration) add(data []byte) (unwanted bool, err error) {
 	return n.sound.add(data, nil)
 }
 
-// continues reports whether the data of a new clip belong to the Ogg stream of the clip before: only
-// the first page of a stream has the flag 2 (RFC 3533, 6).
+// continues reports whether the data of a new clip belong to the Ogg stream of the clip before:
+// only the first page of a stream has the flag 2 (RFC 3533, 6).
 func continues(f Format, data []byte) bool {
 	return f == OggOpus && !(len(data) > 5 && string(data[:4]) == "OggS" && data[5]&2 != 0)
 }

@@ -9,11 +9,11 @@ import (
 // JoinTexts joins two texts, with a space unless a script without spaces is beside it.
 func JoinTexts(a, b string) string {
 	a, b = strings.TrimRightFunc(a, unicode.IsSpace), strings.TrimLeftFunc(b, unicode.IsSpace)
-	return a + gap(a, b) + b
+	return a + Gap(a, b) + b
 }
 
-// gap returns what belongs between two texts.
-func gap(a, b string) string {
+// Gap returns what belongs between two texts that have no spaces at the ends: a space or nothing.
+func Gap(a, b string) string {
 	before, _ := utf8.DecodeLastRuneInString(a)
 	after, _ := utf8.DecodeRuneInString(b)
 	if a == "" || b == "" || IsSolid(before) || IsSolid(after) {

@@ -15,8 +15,11 @@ type Warmer interface {
 // Warm opens connections to the engines that will be used first, and returns when they stand.
 func (c *Chain) Warm(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, w := range []any{c.first(func(l *Link) any { return l.Listener }), c.first(func(l *Link) any { return l.Speaker })} {
-		if w, ok := w.(Warmer); ok {
+	for _, part := range []func(*Link) any{
+		func(l *Link) any { return l.Listener },
+		func(l *Link) any { return l.Speaker },
+	} {
+		if w, ok := c.first(part).(Warmer); ok {
 			all.Go(func() { w.Warm(ctx) })
 		}
 	}

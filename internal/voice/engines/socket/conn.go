@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/coder/websocket"
@@ -31,6 +32,7 @@ func JSON(v any) Message {
 // Conn is a WebSocket from which a goroutine reads until Close, so that pings are answered and the
 // end is noticed while nobody waits for a message. At most one message is read ahead.
 type Conn struct {
+	Header   http.Header // of the response that opened it
 	ws       *websocket.Conn
 	cancel   context.CancelFunc
 	messages chan Message
@@ -40,11 +42,11 @@ type Conn struct {
 
 // Open opens a connection. The error is an [*engine.Error].
 func (s *Server) Open(ctx context.Context) (*Conn, error) {
-	ws, err := s.Connect(ctx)
+	ws, header, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{ws: ws, messages: make(chan Message), done: make(chan struct{})}
+	c := &Conn{Header: header, ws: ws, messages: make(chan Message), done: make(chan struct{})}
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
 	go c.read(reading)

@@ -27,15 +27,27 @@ const maxRetryAfter = time.Hour
 type StatusError struct {
 	Status int
 	Header http.Header
+	Reason string // as the server puts it, without secrets; empty: it is not quoted
 }
 
-// Error implements error. It does not quote the response, which could repeat the key.
+// Error implements error.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("status %d %s instead of a WebSocket", e.Status, http.StatusText(e.Status))
+	text := fmt.Sprintf("status %d %s instead of a WebSocket", e.Status, http.StatusText(e.Status))
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
 }
 
-func statusError(res *http.Response) *engine.Error {
-	e := &engine.Error{Class: statusClass(res.StatusCode), Err: &StatusError{res.StatusCode, res.Header}}
+// refused returns the error of a response that does not upgrade. It is quoted if the secrets are
+// known that it could repeat.
+func (s *Server) refused(res *http.Response) *engine.Error {
+	reason := ""
+	if len(s.Secrets) > 0 {
+		body, _ := io.ReadAll(res.Body) // websocket.Dial limits it
+		reason = engine.Quote(body, s.Secrets...)
+	}
+	e := &engine.Error{Class: statusClass(res.StatusCode), Err: &StatusError{res.StatusCode, res.Header, reason}}
 	if e.Class == engine.Quota || e.Class == engine.Busy {
 		e.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
 	}

@@ -59,7 +59,8 @@ func (p *Pool) Begin(ctx context.Context, begin func(context.Context, *Conn) err
 			return c, nil
 		}
 		c.Close()
-		if e := engine.AsError(err); ctx.Err() != nil || e == nil || e.Class != engine.Closed && e.Class != engine.Timeout {
+		e := engine.AsError(err)
+		if ctx.Err() != nil || e == nil || e.Class != engine.Closed && e.Class != engine.Timeout {
 			return nil, err
 		}
 	}
@@ -95,26 +96,41 @@ func (p *Pool) Warm(ctx context.Context) {
 	}
 }
 
-// Put keeps a connection for its next use, or closes it if there are enough. If its last use has not
-// ended, ended reports which message ends it.
+// Put keeps a connection for its next use, or closes it if there are enough. If its last use has
+// not ended, ended reports which message ends it.
 func (p *Pool) Put(c *Conn, ended func(Message) bool) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed == nil {
 		p.closed = make(chan struct{})
 	}
-	if p.ended {
-		p.mu.Unlock()
+	switch {
+	case p.ended:
 		c.Close()
+	case ended == nil:
+		p.add(c)
+	default:
+		p.keepers.Go(func() {
+			if !p.drain(c, ended) {
+				c.Close()
+				return
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.add(c)
+		})
+	}
+}
+
+// add lets a connection wait. Requires mu.
+func (p *Pool) add(c *Conn) {
+	if len(p.idle) >= maxIdle {
+		p.keepers.Go(c.Close)
 		return
 	}
-	defer p.mu.Unlock()
-	p.keepers.Go(func() {
-		if ended != nil && !p.drain(c, ended) {
-			c.Close()
-			return
-		}
-		p.keep(c)
-	})
+	i := &idleConn{c, time.Now(), make(chan struct{}), make(chan bool, 1)}
+	p.idle = append(p.idle, i)
+	p.keepers.Go(func() { p.keep(i) })
 }
 
 // drain waits for the end of the last use.
@@ -139,12 +155,7 @@ func (p *Pool) drain(c *Conn, ended func(Message) bool) bool {
 
 // keep holds a connection until it is taken, has waited too long, or says something: then it is of
 // no use.
-func (p *Pool) keep(c *Conn) {
-	i := &idleConn{c, time.Now(), make(chan struct{}), make(chan bool, 1)}
-	if !p.add(i) {
-		c.Close()
-		return
-	}
+func (p *Pool) keep(i *idleConn) {
 	limit := time.NewTimer(idleTime)
 	defer limit.Stop()
 	select {
@@ -152,25 +163,15 @@ func (p *Pool) keep(c *Conn) {
 		i.stood <- true
 		return
 	case <-limit.C:
-	case <-c.messages:
-	case <-c.done:
+	case <-i.messages:
+	case <-i.done:
 	case <-p.closed:
 	}
-	c.Close()
+	i.Close()
 	i.stood <- false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = slices.DeleteFunc(p.idle, func(other *idleConn) bool { return other == i })
-}
-
-func (p *Pool) add(i *idleConn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended || len(p.idle) >= maxIdle {
-		return false
-	}
-	p.idle = append(p.idle, i)
-	return true
 }
 
 // take returns the connection that waited least, or nil.

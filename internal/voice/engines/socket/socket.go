@@ -3,6 +3,7 @@ package socket
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,8 +18,13 @@ import (
 	"patchbay/internal/voice/engine"
 )
 
-// maxHandshake limits the server's answer to the WebSocket request, in bytes.
-const maxHandshake = 64 << 10
+const (
+	// maxHandshake limits the server's answer to the WebSocket request, in bytes.
+	maxHandshake = 64 << 10
+	// maxReason limits why a server refuses one, in bytes, and reasonTime the wait for it.
+	maxReason  = 4 << 10
+	reasonTime = 250 * time.Millisecond
+)
 
 // MaxMessage limits a message of a server, in bytes. Results of recognisers have a few hundred, and
 // those with the times of each word some 10 KiB.
@@ -33,15 +39,23 @@ type Server struct {
 	SkipTLSVerify bool
 	Dial          func(ctx context.Context, network, address string) (net.Conn, error)
 	Timeout       time.Duration // of a connection, until the WebSocket stands
+	// Secrets are left out where a response is quoted. None: nothing is quoted.
+	Secrets []string
 }
 
 // Connect opens a WebSocket. The error is an [*engine.Error].
 func (s *Server) Connect(ctx context.Context) (*websocket.Conn, error) {
+	ws, _, err := s.connect(ctx)
+	return ws, err
+}
+
+// connect returns the header of the response, too.
+func (s *Server) connect(ctx context.Context) (*websocket.Conn, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	conn, err := s.open(ctx)
 	if err != nil {
-		return nil, connectError(ctx, err)
+		return nil, nil, connectError(ctx, err)
 	}
 	ws, res, err := websocket.Dial(ctx, s.URL.String(), &websocket.DialOptions{
 		HTTPClient: &http.Client{
@@ -53,12 +67,12 @@ func (s *Server) Connect(ctx context.Context) (*websocket.Conn, error) {
 	switch {
 	case err == nil:
 		ws.SetReadLimit(MaxMessage)
-		return ws, nil
+		return ws, res.Header, nil
 	case res != nil && res.StatusCode != http.StatusSwitchingProtocols:
-		err = statusError(res)
+		err = s.refused(res)
 	}
 	_ = conn.Close()
-	return nil, connectError(ctx, err)
+	return nil, nil, connectError(ctx, err)
 }
 
 // connectError classifies an error of a connection that was not opened.
@@ -111,7 +125,6 @@ func (h handshake) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		res.Body = http.NoBody // it would not be used
 		return res, nil
 	}
 	res.Body = upgraded{rest, h.conn}
@@ -127,6 +140,12 @@ func (h handshake) exchange(req *http.Request) (res *http.Response, rest io.Read
 	r := bufio.NewReader(limited)
 	if res, err = http.ReadResponse(r, req); err != nil { //nolint:bodyclose // replaced by the caller
 		return nil, nil, err
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		_ = h.conn.SetReadDeadline(time.Now().Add(reasonTime))
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxReason)) // as far as it comes
+		res.Body = io.NopCloser(bytes.NewReader(body))
+		return res, nil, nil
 	}
 	// What r has read of the first messages comes before what follows on the connection.
 	early := make([]byte, r.Buffered())

@@ -198,7 +198,8 @@ func TestTranscripts(t *testing.T) {
 				LeaveOpen:  c.leaveOpen,
 				Transcribe: func([]int16) string { return c.last }, Delay: 20 * time.Millisecond})
 			c.settings.URL = s.URL
-			u, err := engine.ListenLive(newTest(t, c.settings, short, io.Discard).recognise).Listen(t.Context(), engine.Hints{})
+			l := newTest(t, c.settings, short, io.Discard)
+			u, err := engine.ListenLive(l.recognise).Listen(t.Context(), engine.Hints{})
 			if err != nil {
 				t.Fatal(err)
 			}

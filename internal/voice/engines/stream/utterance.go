@@ -16,8 +16,8 @@ import (
 // errQuiet ends the wait for a message.
 var errQuiet = errors.New("no message in time")
 
-// utterance is the recognition of one utterance. A goroutine connects and receives, and a second one,
-// which the first waits for, sends.
+// utterance is the recognition of one utterance. A goroutine connects and receives, and a second
+// one, which the first waits for, sends.
 type utterance struct {
 	l *listener
 	d *engine.Dictation
