@@ -9,12 +9,13 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/settings"
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines/dashscope"
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/stream"
 )
 
 // Kinds lists the kinds of engines, in the order in which people are shown them.
-func Kinds() []engine.Kind { return []engine.Kind{openai.Kind(), stream.Kind()} }
+func Kinds() []engine.Kind { return []engine.Kind{openai.Kind(), stream.Kind(), dashscope.Kind()} }
 
 // Settings define an engine by its address. Address is required.
 type Settings struct {

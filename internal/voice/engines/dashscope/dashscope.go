@@ -41,21 +41,14 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 	c := &client{settings: s, host: address.Host, log: o.Logger}
 	// Nothing says that a connection may change between recognition and speech.
 	c.listening.Open, c.speaking.Open = server.Open, server.Open
-	e := engine.Engine{Release: func() {
+	format := engine.PCM
+	if s.Format == Opus {
+		format = engine.OggOpus
+	}
+	return engine.Engine{Listener: &listener{c}, Speaker: &speaker{c, format}, Release: func() {
 		c.listening.Close()
 		c.speaking.Close()
-	}}
-	if isOn(s.Listens) {
-		e.Listener = &listener{c}
-	}
-	if isOn(s.Speaks) {
-		format := engine.PCM
-		if s.Format == Opus {
-			format = engine.OggOpus
-		}
-		e.Speaker = &speaker{c, format}
-	}
-	return e, nil
+	}}, nil
 }
 
 // failed logs an error, unless the use was broken off.

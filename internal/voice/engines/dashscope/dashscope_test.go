@@ -356,9 +356,7 @@ func TestWarm(t *testing.T) {
 		e.Speaker.(engine.Warmer).Warm(t.Context())
 		e.Listener.(engine.Warmer).Warm(t.Context())
 	}
-	if server.Opened() != 2 {
-		t.Errorf("%d connections", server.Opened())
-	}
+	eventually(t, "no connections", func() bool { return server.Opened() == 2 })
 	if said, _, err := speak(t.Context(), t, e, engine.Manner{}, "Hello."); err != nil || len(said) != 1 {
 		t.Error(said, err)
 	}

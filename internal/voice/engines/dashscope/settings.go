@@ -1,7 +1,6 @@
 package dashscope
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,11 +13,14 @@ import (
 
 // Default values of settings (Model Studio, lists of models and voices).
 const (
-	DefaultURL         = "wss://dashscope.aliyuncs.com/api-ws/v1/inference"
+	DefaultURL         = "wss://dashscope.aliyuncs.com" + path
 	DefaultListenModel = "paraformer-realtime-v2"
 	DefaultSpeakModel  = "cosyvoice-v3-flash"
 	DefaultVoice       = "longanyang"
 )
+
+// path is where the service is, on every host.
+const path = "/api-ws/v1/inference"
 
 // Formats of speech.
 const (
@@ -35,13 +37,11 @@ const (
 
 // Settings define an engine. APIKey is required.
 type Settings struct {
-	// URL is the address of the region's service, or of a workspace. Empty means DefaultURL.
+	// URL is the address of the region's service, or of a workspace. Empty means DefaultURL. The usual
+	// path may be left out.
 	URL string `json:"url,omitempty"`
 	// APIKey is a key of Model Studio, of the same region.
 	APIKey string `json:"api_key" secret:"true" to:"url"`
-	// Listens and Speaks report whether the engine is used for it. Null means yes.
-	Listens *bool `json:"listens,omitempty"`
-	Speaks  *bool `json:"speaks,omitempty"`
 	// ListenModel and SpeakModel are the names of the models.
 	ListenModel string `json:"listen_model,omitempty"`
 	SpeakModel  string `json:"speak_model,omitempty"`
@@ -66,7 +66,6 @@ const (
 	msgFormat    = i18n.Message("format is %q; choose pcm or opus, or leave it out")
 	msgLanguage  = i18n.Message("languages: %q is no code such as zh or en")
 	msgLanguages = i18n.Message("languages has %d codes; %d are the most")
-	msgNothing   = i18n.Message("listens and speaks are both off; leave one of them on")
 )
 
 // Validate returns an error that explains what is invalid and how to fix it. It quotes no secret.
@@ -83,18 +82,14 @@ func (s *Settings) Validate() error {
 		return msgFormat.Errorf(s.Format)
 	case len(s.Languages) > maxLanguages:
 		return msgLanguages.Errorf(len(s.Languages), maxLanguages)
-	case !isOn(s.Listens) && !isOn(s.Speaks):
-		return msgNothing.Errorf()
 	}
 	for _, l := range s.Languages {
 		if _, err := language.Parse(l); err != nil {
 			return msgLanguage.Errorf(l)
 		}
 	}
-	return errors.Join(settings.CheckCredential("api_key", s.APIKey))
+	return settings.CheckCredential("api_key", s.APIKey)
 }
-
-func isOn(b *bool) bool { return b == nil || *b }
 
 // address parses the address. Errors do not quote it.
 func (s *Settings) address() (*url.URL, error) {
@@ -103,6 +98,9 @@ func (s *Settings) address() (*url.URL, error) {
 		return nil, msgURL.Errorf(DefaultURL)
 	}
 	u.Fragment, u.RawFragment = "", ""
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = path
+	}
 	return u, nil
 }
 

@@ -69,7 +69,6 @@ func TestClasses(t *testing.T) {
 
 // Settings that cannot work are explained.
 func TestValidate(t *testing.T) {
-	off := false
 	for want, s := range map[string]Settings{
 		"api_key is missing": {},
 		"url is not":         {URL: "https://" + secret, APIKey: secret},
@@ -78,7 +77,6 @@ func TestValidate(t *testing.T) {
 		`format is "mp3"`:    {APIKey: secret, Format: "mp3"},
 		"languages: \"a b\"": {APIKey: secret, Languages: []string{"a b"}},
 		"languages has 11":   {APIKey: secret, Languages: make([]string, 11)},
-		"listens and speaks": {APIKey: secret, Listens: &off, Speaks: &off},
 		"api_key":            {APIKey: secret + "\n"},
 	} {
 		_, err := New(s, engine.Options{})
@@ -86,8 +84,10 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	e, err := New(Settings{APIKey: secret, Speaks: &off}, engine.Options{})
-	if err != nil || e.Listener == nil || e.Speaker != nil {
-		t.Error(err)
+	// The path may be left out.
+	s := Kind().FromAddress("dashscope+wss://dashscope-intl.aliyuncs.com", secret).(*Settings)
+	u, err := s.address()
+	if err != nil || s.Validate() != nil || u.String() != "wss://dashscope-intl.aliyuncs.com/api-ws/v1/inference" {
+		t.Error(u, err)
 	}
 }

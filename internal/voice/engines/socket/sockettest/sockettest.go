@@ -229,9 +229,9 @@ func (c *Conn) Wait(d time.Duration) { _ = netx.Wait(c.stop, d) }
 
 // Bytes of frames (RFC 6455, 5.2).
 var (
-	halfFrame = []byte{0x82, 100, 'a', 'b'}    // a message of 100 bytes, of which 2 follow
-	badFrame  = []byte{0xff, 0x00}             // reserved bits and an unknown opcode
-	busyFrame = []byte{0x88, 2, 0x03, 0xf5}    // Close with code 1013
+	halfFrame = []byte{0x82, 100, 'a', 'b'} // a message of 100 bytes, of which 2 follow
+	badFrame  = []byte{0xff, 0x00}          // reserved bits and an unknown opcode
+	busyFrame = []byte{0x88, 2, 0x03, 0xf5} // Close with code 1013
 )
 
 // At does what is to happen at a stage, and reports whether the connection goes on.
