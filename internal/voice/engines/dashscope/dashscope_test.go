@@ -236,7 +236,8 @@ func TestSpeakGolden(t *testing.T) {
 	server := dashscopetest.New(t, dashscopetest.Options{})
 	e := newEngine(t, server, dashscope.Settings{Voice: "longxiaochun", Speed: 1.5}, io.Discard)
 	for range 2 {
-		said, sound, err := speak(t.Context(), t, e, engine.Manner{Voice: "loongbella"}, "Hello,", "world.", "床前", "明月光。")
+		said, sound, err := speak(t.Context(), t, e, engine.Manner{Voice: "loongbella"},
+			"Hello,", "world.", "床前", "明月光。")
 		want := []string{"Hello, world.", "床前明月光。"}
 		if diff := cmp.Diff(want, said); diff != "" || err != nil || len(sound) != 2*1440*(13+6) {
 			t.Errorf("%s %d bytes, %v", diff, len(sound), err)

@@ -41,8 +41,8 @@ func faults() (list []fault) {
 			list = append(list, fault{f, stage, class, class})
 		}
 	}
-	return append(list, fault{dashscopetest.EmptyText, "", "", ""}, fault{dashscopetest.LongText, "", engine.Broken, ""},
-		fault{dashscopetest.DoubleEnd, "", "", ""}, fault{dashscopetest.NoSound, "", "", engine.Broken},
+	return append(list, fault{dashscopetest.EmptyText, "", "", ""},
+		fault{dashscopetest.LongText, "", engine.Broken, ""}, fault{dashscopetest.DoubleEnd, "", "", ""}, fault{dashscopetest.NoSound, "", "", engine.Broken},
 		fault{dashscopetest.Endless, "", "", engine.Broken})
 }
 

@@ -37,8 +37,8 @@ const (
 
 // Settings define an engine. APIKey is required.
 type Settings struct {
-	// URL is the address of the region's service, or of a workspace. Empty means DefaultURL. The usual
-	// path may be left out.
+	// URL is the address of the region's service, or of a workspace. Empty means DefaultURL. The
+	// usual path may be left out.
 	URL string `json:"url,omitempty"`
 	// APIKey is a key of Model Studio, of the same region.
 	APIKey string `json:"api_key" secret:"true" to:"url"`

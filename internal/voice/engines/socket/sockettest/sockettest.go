@@ -196,7 +196,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) {
 		s.open--
 	}()
 	raw, _ := r.Context().Value(connKey{}).(net.Conn)
-	s.serve(&Conn{Server: s, ws: ws, raw: raw, fault: fault})
+	s.serve(&Conn{Server: s, Request: r, ws: ws, raw: raw, fault: fault})
 }
 
 func values(h http.Header) (list [][]string) {
@@ -209,6 +209,8 @@ func values(h http.Header) (list [][]string) {
 // Conn is the server's side of a connection.
 type Conn struct {
 	*Server
+	Request *http.Request // that opened it
+
 	ws    *websocket.Conn
 	raw   net.Conn
 	fault Fault
