@@ -30,7 +30,8 @@ var allowedImports = map[string][]string{
 	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
 	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil,
-	"licenses": nil, "plain": {"i18n"}, "proxytest": nil,
+	"i18n/translations": {"i18n"}, // only programs need it
+	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
 
 	"account":       {"check", "i18n", "seal", "store"},
 	"voice":         nil,

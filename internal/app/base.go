@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	_ "patchbay/internal/i18n/translations"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"

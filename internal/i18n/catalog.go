@@ -1,21 +1,42 @@
 package i18n
 
 import (
-	"embed"
+	"io/fs"
 	"iter"
 	"maps"
-	"path"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/leonelquinteros/gotext"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 )
 
-//go:embed translations/*.po
-var files embed.FS
+// files has a PO file for each language but English, named by the language; nil: none.
+var files fs.FS
+
+// Register sets the translations. Package translations calls it when a program begins, before any
+// text is translated. Tests need not: they read the files in the source tree.
+func Register(f fs.FS) { files = f }
+
+// sourceFiles returns the translations in the source tree. Tests run in the folder of their package.
+func sourceFiles() fs.FS {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return os.DirFS(filepath.Join(dir, "internal", "i18n", "translations"))
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	panic("i18n: a test has to run in the source tree, or to import the translations")
+}
 
 // catalog is a PO file.
 type catalog struct {
@@ -26,14 +47,20 @@ type catalog struct {
 // catalogs has a catalog for each language but English. A catalog is parsed when it is needed
 // first.
 var catalogs = sync.OnceValue(func() map[Lang]func() *catalog {
-	names, err := files.ReadDir("translations")
-	if err != nil {
-		panic(err) // embedded
+	if files == nil && testing.Testing() {
+		files = sourceFiles()
 	}
 	list := map[Lang]func() *catalog{}
-	for _, f := range names {
-		list[Lang(strings.TrimSuffix(f.Name(), ".po"))] = sync.OnceValue(func() *catalog {
-			text, err := files.ReadFile(path.Join("translations", f.Name()))
+	if files == nil {
+		return list
+	}
+	names, err := fs.Glob(files, "*.po")
+	if err != nil {
+		panic(err) // the pattern is valid
+	}
+	for _, name := range names {
+		list[Lang(strings.TrimSuffix(name, ".po"))] = sync.OnceValue(func() *catalog {
+			text, err := fs.ReadFile(files, name)
 			if err != nil {
 				panic(err) // embedded
 			}
