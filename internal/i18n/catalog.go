@@ -23,7 +23,8 @@ var files fs.FS
 // text is translated. Tests need not: they read the files in the source tree.
 func Register(f fs.FS) { files = f }
 
-// sourceFiles returns the translations in the source tree. Tests run in the folder of their package.
+// sourceFiles returns the translations in the source tree. Tests run in the folders of their
+// packages.
 func sourceFiles() fs.FS {
 	dir, err := os.Getwd()
 	for err == nil {
