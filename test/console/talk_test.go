@@ -66,6 +66,19 @@ func newcomerTalks(t *testing.T, l look) {
 	h.isRemoved(b, l)
 }
 
+// maxTalk limits what the page costs the first time, in bytes.
+const maxTalk = 60 << 10
+
+// The page loads fast on a phone, with all its scripts.
+func TestTalkIsSmall(t *testing.T) {
+	b := newServerWithAda(t).adaBrowser(phone)
+	b.Open("/talk")
+	b.WaitUntil("document.getElementById('start')?.disabled === false")
+	if n := b.BytesReceived(); n == 0 || n > maxTalk {
+		t.Errorf("the first load is %d bytes", n)
+	}
+}
+
 // watchLevel records how loud it was in each state of the board, and when it was loud first.
 const watchLevel = `window.watched = {}; setInterval(() => {
   const state = document.getElementById("board").dataset.state, level = document.getElementById("level").value;

@@ -74,6 +74,7 @@ export class Board extends EventTarget {
       await approve(answer.activation.code);
       answer = await ask();
     }
+    if (!answer.websocket) throw new Error(this.config.texts.refused); // its owner wants it on MQTT
     return answer.websocket;
   }
 
