@@ -61,7 +61,7 @@ var allowedImports = map[string][]string{
 	"plug/learn/transfer": {"i18n", "store"},
 	"plug/mcp":            {"account", "hub", "fetch", "i18n", "jsonrpc", "seal", "tool"},
 	"plug/xiaozhi": {"account", "check", "hub", "i18n", "plain", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
-		"plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
+		"plug/xiaozhi/wire", "seal", "settings", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
 	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/remote": {"jsonrpc", "plug/xiaozhi/wire", "tool"},

@@ -20,6 +20,7 @@ import (
 	"patchbay/internal/plug/openai"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -85,7 +86,8 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = hub.NewRegistry(db, box, kinds(b), func() any { return new(rokid.Settings) },
-		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
+		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) },
+		func() any { return new(xiaozhi.BotVoice) })
 	return b, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 )
@@ -82,12 +83,20 @@ func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 }
 
 // Save writes a bot's name, description, settings and token, if its version is still the one that
-// was read; otherwise it returns [ErrExists].
+// was read; otherwise it returns [ErrExists]. Devices of the bot count as changed.
 func (t Bots) Save(ctx context.Context, b Bot) error {
-	n, err := t.db.exec(ctx,
-		`UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, set_by = $5, version = version + 1
-		WHERE number = $6 AND version = $7`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.SetBy, b.Number, b.Version)
-	if err == nil && n == 0 {
+	err := t.db.tx(ctx, func(tx *sql.Tx) error {
+		if err := changed(tx.ExecContext(ctx,
+			`UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, set_by = $5, version = version + 1
+			WHERE number = $6 AND version = $7`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.SetBy,
+			b.Number, b.Version)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'devices'
+			AND EXISTS (SELECT 1 FROM devices WHERE bot = $1)`, b.Number)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
 		if _, err = t.ByNumber(ctx, b.Number); err == nil {
 			err = ErrExists
 		}

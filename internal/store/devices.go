@@ -51,7 +51,8 @@ type Device struct {
 	Version   string          `json:"version,omitempty"` // firmware version
 	Language  string          `json:"language,omitempty"`
 	Features  json.RawMessage `json:"features,omitempty"` // a JSON object, as the device reported it
-	Settings  json.RawMessage `json:"-"`                  // a JSON object, as its owner set it
+	Settings  json.RawMessage `json:"-"`                  // format of the sound, as its owner set it; a JSON object
+	Voice     json.RawMessage `json:"-"`                  // how it hears and speaks, as its owner set it; a JSON object
 	// CodeHash is the hash of the pairing code that approves the claim; empty: none.
 	CodeHash    string    `json:"-"`
 	CodeExpires time.Time `json:"code_expires_at,omitzero"`
@@ -91,21 +92,21 @@ type DeviceApproval struct {
 type Devices struct{ db *DB }
 
 const deviceColumns = `number, kind, hardware, client, claim, owner, name, bot, transport, family, article, version, language,
-	features, settings, code_hash, code_expires, secret_version, created_at, approved_at, seen_at, address`
+	features, settings, voice, code_hash, code_expires, secret_version, created_at, approved_at, seen_at, address`
 
 func readDevice(s scanner) (d Device, err error) {
 	var (
-		owner, code        sql.NullString
-		bot                sql.NullInt64
-		features, settings string
-		expires, approved  sql.NullInt64
-		created, seen      int64
+		owner, code               sql.NullString
+		bot                       sql.NullInt64
+		features, settings, voice string
+		expires, approved         sql.NullInt64
+		created, seen             int64
 	)
 	err = s.Scan(&d.Number, &d.Kind, &d.Hardware, &d.Client, &d.Claim, &owner, &d.Name, &bot, &d.Transport, &d.Family,
 		&d.Article, &d.Version, &d.Language,
-		&features, &settings, &code, &expires, &d.SecretVersion, &created, &approved, &seen, &d.Address)
+		&features, &settings, &voice, &code, &expires, &d.SecretVersion, &created, &approved, &seen, &d.Address)
 	d.Owner, d.Bot, d.CodeHash = owner.String, bot.Int64, code.String
-	d.Features, d.Settings = json.RawMessage(features), json.RawMessage(settings)
+	d.Features, d.Settings, d.Voice = json.RawMessage(features), json.RawMessage(settings), json.RawMessage(voice)
 	d.CodeExpires, d.Approved = fromNullMillis(expires), fromNullMillis(approved)
 	d.Created, d.Seen = fromMillis(created), fromMillis(seen)
 	return d, err
@@ -170,7 +171,8 @@ func (d *Device) describe(c DeviceCall) {
 // insertDevice inserts a new device, and deletes the least recently seen unowned one if there are
 // too many.
 func insertDevice(ctx context.Context, tx *sql.Tx, c DeviceCall) (Device, error) {
-	d := Device{Kind: c.Kind, Hardware: c.Hardware, Claim: c.Client, Settings: json.RawMessage(`{}`), SecretVersion: 1,
+	d := Device{Kind: c.Kind, Hardware: c.Hardware, Claim: c.Client, Settings: json.RawMessage(`{}`),
+		Voice: json.RawMessage(`{}`), SecretVersion: 1,
 		Created: fromMillis(millis(c.At))}
 	d.describe(c)
 	if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'device' RETURNING value`).
@@ -183,9 +185,10 @@ func insertDevice(ctx context.Context, tx *sql.Tx, c DeviceCall) (Device, error)
 		return d, err
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO devices (`+deviceColumns+`) VALUES
-		($1, $2, $3, '', $4, NULL, '', NULL, '', $5, $6, $7, $8, $9, $10, NULL, NULL, $11, $12, NULL, $13, $14)`,
+		($1, $2, $3, '', $4, NULL, '', NULL, '', $5, $6, $7, $8, $9, $10, $11, NULL, NULL, $12, $13, NULL, $14, $15)`,
 		sanitizeArgs([]any{d.Number, d.Kind, d.Hardware, d.Claim, d.Family, d.Article, d.Version, d.Language,
-			string(d.Features), string(d.Settings), d.SecretVersion, millis(d.Created), millis(d.Seen), d.Address})...)
+			string(d.Features), string(d.Settings), string(d.Voice), d.SecretVersion, millis(d.Created), millis(d.Seen),
+			d.Address})...)
 	return d, err
 }
 
@@ -376,9 +379,14 @@ func (t Devices) SetTransport(ctx context.Context, number int64, transport strin
 	return t.change(ctx, `UPDATE devices SET transport = $1 WHERE number = $2`, transport, number)
 }
 
-// SetSettings replaces the owner's settings of a device, a JSON object.
+// SetSettings replaces the format of the sound for a device, a JSON object.
 func (t Devices) SetSettings(ctx context.Context, number int64, settings json.RawMessage) error {
 	return t.change(ctx, `UPDATE devices SET settings = $1 WHERE number = $2`, string(settings), number)
+}
+
+// SetVoice replaces how a device hears and speaks, a JSON object.
+func (t Devices) SetVoice(ctx context.Context, number int64, voice json.RawMessage) error {
+	return t.change(ctx, `UPDATE devices SET voice = $1 WHERE number = $2`, string(voice), number)
 }
 
 // Revoke invalidates all credentials issued to a device. It gets new ones at its next contact.

@@ -148,12 +148,14 @@ func TestDeviceChanges(t *testing.T) {
 		if err := d.SetTransport(ctx, one.Number, "pigeon"); err == nil {
 			t.Error("a pigeon was taken")
 		}
-		must(t, d.SetSettings(ctx, one.Number, json.RawMessage(`{"voice":"x"}`)))
+		must(t, d.SetSettings(ctx, one.Number, json.RawMessage(`{"frame":60}`)))
+		must(t, d.SetVoice(ctx, one.Number, json.RawMessage(`{"voice":"x"}`)))
 		must(t, d.Revoke(ctx, one.Number))
 		must(t, d.Touch(ctx, one.Number, "198.51.100.9", now.Add(time.Hour)))
 		got, err := d.ByNumber(ctx, one.Number)
 		must(t, err)
-		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"voice":"x"}` ||
+		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"frame":60}` ||
+			string(got.Voice) != `{"voice":"x"}` ||
 			got.SecretVersion != 2 || got.Address != "198.51.100.9" || !got.Seen.Equal(now.Add(time.Hour)) {
 			t.Fatalf("changed: %+v", got)
 		}
@@ -174,6 +176,7 @@ func TestDeviceChanges(t *testing.T) {
 			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0),
 			d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
 			d.SetTransport(ctx, his.Number, ""), d.SetSettings(ctx, his.Number, json.RawMessage(`{}`)),
+			d.SetVoice(ctx, his.Number, json.RawMessage(`{}`)),
 		} {
 			wantErr(t, err, store.ErrNotFound)
 		}
@@ -327,6 +330,7 @@ func TestDevicesVersion(t *testing.T) {
 			{"Rename", true, func() error { return d.Rename(ctx, n, "hall") }},
 			{"SetTransport", true, func() error { return d.SetTransport(ctx, n, store.TransportMQTT) }},
 			{"SetSettings", true, func() error { return d.SetSettings(ctx, n, json.RawMessage(`{}`)) }},
+			{"SetVoice", true, func() error { return d.SetVoice(ctx, n, json.RawMessage(`{}`)) }},
 			{"Revoke", true, func() error { return d.Revoke(ctx, n) }},
 			{"Remove", true, func() error { return d.Remove(ctx, n) }},
 		} {

@@ -8,6 +8,7 @@ type group int
 const (
 	basics  group = iota // always open
 	glasses              // how answers are shown on the display
+	boards               // how answers are spoken by voice boards
 	access               // who may ask
 	tools                // which tools the bot may call
 	pace                 // timeouts and limits
@@ -18,6 +19,7 @@ const (
 var groupNames = [groups]i18n.Message{
 	basics:  "Basics",
 	glasses: "On the glasses",
+	boards:  "On voice boards",
 	access:  "Who may use it",
 	tools:   "Tools that it may use",
 	pace:    "Waiting and limits",
@@ -161,6 +163,15 @@ var settingWords = map[string]words{
 		hint: i18n.Message("For bots whose answers begin with navigation.")},
 	"recall": {group: glasses, label: i18n.Message("Commands with is_recall"),
 		hint: i18n.Message("Some bridges send it; the platform's documents do not know it.")},
+	"voice_language": {group: boards, label: i18n.Message("Language of the conversation"),
+		hint: i18n.Message("Its code. Empty: that of each board."), example: "ja"},
+	"voice_name": {group: boards, label: i18n.Message("Voice"),
+		hint: i18n.Message("Its name, as the speech engine knows it. Empty: the engine's."), example: "nova"},
+	"voice_speed": {group: boards, label: i18n.Message("Speed of the speech"),
+		hint: i18n.Message("1 is normal; 0.25 to 4"), example: "0.9"},
+	"voice_greeting": {group: boards, label: i18n.Message("Greeting"),
+		hint:    i18n.Message("Spoken when somebody wakes the board. Empty: nothing."),
+		example: "Hi, what's up?"},
 	"push_key": {group: glasses, label: i18n.Message("Push key"),
 		hint: i18n.Message("With it, late answers are pushed to the glasses. It is kept sealed and not shown again.")},
 }

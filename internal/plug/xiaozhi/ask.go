@@ -62,9 +62,7 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 // answer asks the bot and passes the sentences of its answer to say, whose error means that nobody
 // wants to know the rest.
 func (c *Conversation) answer(ctx context.Context, question string, say func(string) error) {
-	c.board.mu.Lock()
-	d := c.board.device
-	c.board.mu.Unlock()
+	d := c.board.current()
 	if d.Bot == 0 {
 		_ = say(msgNobody.In(c.lang))
 		return

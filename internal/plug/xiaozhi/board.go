@@ -124,7 +124,7 @@ func sameDevice(a, b *store.Device) bool {
 		a.Bot == b.Bot &&
 		a.Transport == b.Transport && a.Family == b.Family && a.Article == b.Article && a.Version == b.Version &&
 		a.Language == b.Language &&
-		bytes.Equal(a.Settings, b.Settings)
+		bytes.Equal(a.Settings, b.Settings) && bytes.Equal(a.Voice, b.Voice)
 }
 
 // reload reads the board from the database and applies the result.
@@ -214,6 +214,13 @@ func (b *Board) disconnect(why error, notify bool) {
 	if c == nil || !notify || !b.boards.spawn(func() { end(true) }) {
 		end(false)
 	}
+}
+
+// current returns the board's device as it is known now.
+func (b *Board) current() store.Device {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.device
 }
 
 func (b *Board) conversation() *Conversation {

@@ -102,13 +102,15 @@ type Boards struct {
 	refreshing sync.Mutex    // one Refresh at a time
 
 	// mu may be taken while the mu of a board is held, never the other way round.
-	mu       sync.Mutex
-	boards   map[int64]*Board
-	byMAC    map[string]*Board
-	sockets  int // open WebSockets
-	pcm      int // of them, that speak PCM
-	draining bool
-	closed   bool // spawn refuses
+	mu        sync.Mutex
+	boards    map[int64]*Board
+	byMAC     map[string]*Board
+	botVoices map[int64]BotVoice // by bot, as read since the last Refresh
+	refreshes int                // how often botVoices was cleared
+	sockets   int                // open WebSockets
+	pcm       int                // of them, that speak PCM
+	draining  bool
+	closed    bool // spawn refuses
 }
 
 // NewBoards makes Boards. No board is registered before [Boards.Refresh].
@@ -129,7 +131,8 @@ func NewBoards(o Options) (*Boards, error) {
 		o.Address = remoteAddress
 	}
 	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}),
-		boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
+		boards: map[int64]*Board{}, byMAC: map[string]*Board{},
+		botVoices: map[int64]BotVoice{}}
 	if o.PublicURL != "" {
 		p, err := parsePublicURL(o.PublicURL)
 		if err != nil {
@@ -164,10 +167,12 @@ func (h *Boards) isStopping() bool {
 }
 
 // Refresh brings the registered boards in line with the database. It is called at the start, and
-// after a device was approved, changed or removed. After an error, some boards may be outdated.
+// after a device was approved, changed or removed, or a bot of one changed. After an error, some
+// boards may be outdated.
 func (h *Boards) Refresh(ctx context.Context) error {
 	h.refreshing.Lock()
 	defer h.refreshing.Unlock()
+	h.forgetBotVoices()
 	known := map[int64]bool{}
 	var fresh []store.Device
 	for after := int64(0); ; {

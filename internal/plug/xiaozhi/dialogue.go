@@ -40,6 +40,9 @@ var errLeft = errors.New("the person said goodbye")
 type Dialogue struct {
 	// Engines returns the speech engines for a board. It is called for each question.
 	Engines func(store.Device) *engine.Chain
+	// Settings returns how a board hears and speaks. It is called for each question, so that a
+	// change holds from the next one. Nil: [Boards.VoiceSettings].
+	Settings func(context.Context, store.Device) VoiceSettings
 }
 
 // Converse implements [Voice].
@@ -74,7 +77,6 @@ type question struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	utterance engine.Utterance
-	chain     *engine.Chain
 	voiced    time.Duration
 	heard     chan heard // gets one value
 }
@@ -147,12 +149,23 @@ func (d *dialogue) keep(samples []int16) {
 	}
 }
 
+// current returns the engines and settings of the board as they are now.
+func (d *dialogue) current() (*engine.Chain, VoiceSettings) {
+	device := d.c.board.current()
+	settings := d.voice.Settings
+	if settings == nil {
+		settings = d.c.board.boards.VoiceSettings
+	}
+	s := settings(d.ctx, device)
+	return s.chain(d.voice.Engines(device)), s
+}
+
 // begin begins a question.
 func (d *dialogue) begin() {
-	chain := d.voice.Engines(d.c.device)
+	chain, s := d.current()
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	q := &question{ctx: ctx, cancel: cancel, chain: chain, heard: make(chan heard, 1),
-		utterance: chain.Listen(ctx, engine.Hints{Language: d.c.device.Language})}
+	q := &question{ctx: ctx, cancel: cancel, heard: make(chan heard, 1),
+		utterance: chain.Listen(ctx, engine.Hints{Language: s.Language})}
 	_ = q.utterance.Write(d.recent) // fails only if the conversation is over
 	d.recent = d.recent[:0]
 	if !d.c.board.boards.spawn(q.listen) {
@@ -190,7 +203,7 @@ func (d *dialogue) commit() {
 	}
 	q.voiced = voiced
 	_ = q.utterance.Finish() // never fails
-	d.reply(q.ctx, q.cancel, q.chain, func(r *reply) { r.answerSpeech(q) })
+	d.reply(q.ctx, q.cancel, func(r *reply) { r.answerSpeech(q) })
 }
 
 // typed answers a typed question aloud.
@@ -199,15 +212,15 @@ func (d *dialogue) typed(text string) {
 		text = string(r[:maxTyped])
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	d.reply(ctx, cancel, d.voice.Engines(d.c.device), func(r *reply) { r.answer(text) })
+	d.reply(ctx, cancel, func(r *reply) { r.answer(text) })
 }
 
 // reply plays an answer in the background, while prepare makes it. The board is told to expect
 // sound at once.
-func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, chain *engine.Chain,
-	prepare func(*reply)) {
+func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, prepare func(*reply)) {
+	chain, s := d.current()
 	r := &reply{c: d.c, ctx: ctx, cancel: cancel, began: time.Now(),
-		speech: chain.Speak(ctx, engine.Manner{Language: d.c.device.Language})}
+		speech: chain.Speak(ctx, s.manner())}
 	generation := d.c.Generation()
 	prepared := make(chan struct{})
 	boards := d.c.board.boards

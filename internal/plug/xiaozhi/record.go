@@ -335,8 +335,8 @@ func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
 	return recordingResult(r.buf.Bytes(), r.length), nil
 }
 
-// settings are the owner's settings for a board, as stored in the database.
-type settings struct {
+// audioSettings are the format of the sound for a board, as stored in the database.
+type audioSettings struct {
 	SampleRate int `json:"sample_rate,omitempty"` // of the audio for the board, in Hz
 	Frame      int `json:"frame_ms,omitempty"`
 }
@@ -349,7 +349,7 @@ func (b *Board) setAudio(ctx context.Context, a toolArgs) (*tool.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	var s settings
+	var s audioSettings
 	_ = json.Unmarshal(d.Settings, &s) // unreadable settings are replaced
 	if a.SampleRate != 0 {
 		s.SampleRate = a.SampleRate
@@ -376,7 +376,7 @@ func (b *Board) setAudio(ctx context.Context, a toolArgs) (*tool.Result, error) 
 func (b *Board) output() wire.Audio {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var s settings
+	var s audioSettings
 	_ = json.Unmarshal(b.device.Settings, &s) // unreadable settings count as none
 	out := wire.Audio{Format: "opus", SampleRate: wire.DownlinkRate, Channels: 1,
 		FrameDuration: int(wire.DownlinkFrame.Milliseconds())}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pcm"
 )
 
@@ -33,9 +34,10 @@ type Server struct {
 	// is /audio/transcriptions or /audio/speech.
 	Intercept func(path string, w http.ResponseWriter, r *http.Request) bool
 
-	mu     sync.Mutex
-	spoken []string
-	forms  []map[string]string
+	mu      sync.Mutex
+	spoken  []string
+	manners []engine.Manner
+	forms   []map[string]string
 }
 
 // New starts an engine, which stops with the test.
@@ -64,6 +66,13 @@ func (s *Server) Spoken() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.spoken...)
+}
+
+// Manners returns how they were spoken.
+func (s *Server) Manners() []engine.Manner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]engine.Manner(nil), s.manners...)
 }
 
 // Forms returns the fields of the forms with speech.
@@ -131,6 +140,7 @@ func (s *Server) speak(w http.ResponseWriter, r *http.Request) {
 	var a struct {
 		Model, Input, Voice string
 		Format              string `json:"response_format"`
+		Speed               float64
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || json.Unmarshal(body, &a) != nil || a.Model == "" || a.Input == "" || a.Voice == "" {
@@ -139,6 +149,7 @@ func (s *Server) speak(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.spoken = append(s.spoken, a.Input)
+	s.manners = append(s.manners, engine.Manner{Voice: a.Voice, Speed: a.Speed})
 	s.mu.Unlock()
 	samples := s.Sound(a.Input)
 	if a.Format == "wav" {
