@@ -1,20 +1,20 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
 	"strings"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/voice/engine"
 )
 
 type devicePlayCmd struct {
 	Text        string `help:"Text that the device shows during playback." placeholder:"TEXT"`
 	laterFlag   `embed:""`
 	deviceFlags `embed:""`
-	Source      string `arg:"" name:"file|url" help:"An Ogg Opus or WAV file of up to 2 MiB, or its http or https URL."`
+	Source      string `arg:"" name:"file|url" help:"An Ogg Opus, WAV or MP3 file of up to 2 MiB, or its http or https URL."`
 }
 
 // laterFlag queues a call for a device that is asleep.
@@ -69,9 +69,8 @@ func readSound(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 &&
-		string(sound[8:12]) == "WAVE"):
-		return nil, i18n.Message("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg").Errorf(name, quoteWord(name))
+	case engine.FormatOf(sound) == 0:
+		return nil, i18n.Message("%s is no Ogg, WAV or MP3 file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg").Errorf(name, quoteWord(name))
 	case len(sound) > maxPlayed:
 		return nil, i18n.Message("%s is larger than %d MiB; give the device a URL instead").Errorf(name,
 			maxPlayed>>20)

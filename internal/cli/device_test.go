@@ -195,7 +195,7 @@ func TestDeviceErrors(t *testing.T) {
 		{exitUsage, []string{"set", "kitchen"}, []string{"<k=v>"}},
 		{exitFailed, []string{"tools", "kitchen"}, []string{"only while a server runs", "patchbay serve"}},
 		{exitFailed, []string{"call", "kitchen", "status"}, []string{"only while a server runs"}},
-		{exitFailed, []string{"play", "kitchen", "device_test.go"}, []string{"neither an Ogg nor a WAV", "ffmpeg"}},
+		{exitFailed, []string{"play", "kitchen", "device_test.go"}, []string{"no Ogg, WAV or MP3", "ffmpeg"}},
 		{exitFailed, []string{"play", "kitchen", "/does/not/exist"}, []string{"/does/not/exist"}},
 		{exitUsage, []string{"record", "kitchen"}, []string{"--out"}},
 		{exitUsage, []string{"record", "kitchen", "--out", "x", "--seconds", "0"}, []string{"--seconds is 0"}},

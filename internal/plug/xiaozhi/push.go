@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 	"patchbay/internal/voice"
+	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/ogg"
 	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
@@ -35,7 +36,7 @@ const (
 
 var (
 	errNoConversation = errors.New("nobody talks with the board")
-	errNoSound        = errors.New("this is neither Ogg-Opus nor WAV")
+	errNoSound        = errors.New("this is neither Ogg-Opus nor WAV nor MP3")
 )
 
 // push carries out a push tool, now or, if the caller allows it, when the board wakes.
@@ -289,7 +290,7 @@ func soundError(err error) error {
 		return tool.Fail(tool.Failed,
 			"This sound would have to be encoded, which this server cannot do. Give Ogg-Opus with frames of 20 or 60 ms.", err)
 	case errors.Is(err, errNoSound):
-		return tool.Fail(tool.BadArgs, "This is no sound that can be played. Ogg-Opus and WAV can.", err)
+		return tool.Fail(tool.BadArgs, "This is no sound that can be played. Ogg-Opus, WAV and MP3 can.", err)
 	}
 	return tool.Fail(tool.Failed, "The sound could not be played to the end: it is damaged, or no longer there.", err)
 }
@@ -334,7 +335,7 @@ func (b *Board) openSound(ctx context.Context, a toolArgs) (io.ReadCloser, error
 	return r.Body, nil
 }
 
-// newSource makes packets for a board from an Ogg-Opus or WAV file. It reads the file while it
+// newSource makes packets for a board from an Ogg-Opus, WAV or MP3 file. It reads the file while it
 // arrives.
 func (h *Boards) newSource(file io.ReadCloser, out wire.Audio) (pace.Source, error) {
 	var head [4]byte
@@ -346,11 +347,13 @@ func (h *Boards) newSource(file io.ReadCloser, out wire.Audio) (pace.Source, err
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head[:]), file), file}
 	o := voice.Output{Encoding: h.encoding(out), Encoders: h.Encoders}
-	switch string(head[:]) {
-	case "OggS":
+	switch engine.FormatOf(head[:]) {
+	case engine.OggOpus:
 		return voice.OggOpus(whole, o), nil
-	case "RIFF":
+	case engine.WAV:
 		return voice.WAV(whole, o), nil
+	case engine.MP3:
+		return voice.MP3(whole, o), nil
 	}
 	return nil, errNoSound
 }

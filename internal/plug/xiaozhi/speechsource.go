@@ -72,6 +72,8 @@ func (s *speechSource) open() error {
 		s.clip = voice.OggOpus(clip.Sound, out)
 	case engine.WAV:
 		s.clip = voice.WAV(clip.Sound, out)
+	case engine.MP3:
+		s.clip = voice.MP3(clip.Sound, out)
 	default:
 		s.clip = voice.PCM(clip.Sound, clip.Rate, out)
 	}

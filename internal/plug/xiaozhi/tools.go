@@ -86,7 +86,7 @@ var builtinTools = func() []tool.Tool {
 				`,"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
 		}, {
 			Name: ToolPlay, Title: "Play a sound",
-			Description: "Plays a sound on the board: the address of an Ogg-Opus or WAV file, or such a file in base64. It returns when the board has played it.",
+			Description: "Plays a sound on the board: the address of an Ogg-Opus, WAV or MP3 file, or such a file in base64. It returns when the board has played it.",
 			Input: object("",
 				`"url":{"type":"string","format":"uri"},"sound":{"type":"string","contentEncoding":"base64","maxLength":`+fmt.Sprint(maxSoundBase64)+`},"text":`+text+`,`+laterSchema),
 		}, {

@@ -93,7 +93,30 @@ const (
 	OggOpus Format = iota + 1
 	WAV
 	PCM // 16 bits, little endian, one channel
+	MP3
 )
+
+// FormatOf returns the format of a sound that begins with some bytes; 4 are enough. It is 0 if they
+// are of none, as those of PCM are.
+func FormatOf(head []byte) Format {
+	switch {
+	case len(head) < 4:
+	case string(head[:4]) == "OggS":
+		return OggOpus
+	case string(head[:4]) == "RIFF":
+		return WAV
+	case string(head[:3]) == "ID3", isMP3Frame(head):
+		return MP3
+	}
+	return 0
+}
+
+// isMP3Frame reports whether a header is that of a frame of layer III: 11 bits of 1, and no
+// reserved version, bit rate or sample rate (ISO/IEC 11172-3, 2.4.1.3).
+func isMP3Frame(head []byte) bool {
+	return head[0] == 0xff && head[1]&0xe0 == 0xe0 && head[1]&0x18 != 0x08 && head[1]&0x06 == 0x02 &&
+		head[2]&0xf0 != 0xf0 && head[2]&0x0c != 0x0c
+}
 
 // Clip is a piece of speech.
 type Clip struct {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -112,4 +114,78 @@ func errorText(body []byte) string {
 		}
 	}
 	return strings.Join(strings.Fields(string(body)), " ")
+}
+
+// minProgress is how many bytes of a sound have to come within soundTimeout: half of what the
+// lowest usual bit rate has in that time (Opus, 6 kbit/s).
+const minProgress = 2 << 10
+
+// ResponseClip returns the sound of a response with status 200, whose format its first bytes tell.
+// If rate is not 0, other bytes are PCM of that rate in Hz, and so is what looks like MP3 without a
+// tag but is not declared as such. The clip closes the response, and so does an error.
+func ResponseClip(resp *http.Response, rate int) (Clip, error) {
+	s := &responseSound{body: resp.Body}
+	in := bufio.NewReader(s)
+	clip := Clip{Sound: struct {
+		io.Reader
+		io.Closer
+	}{in, s}}
+	head, err := in.Peek(4)
+	if err != nil && err != io.EOF {
+		_ = s.Close() // the first error counts
+		return Clip{}, err
+	}
+	kind := resp.Header.Get("Content-Type")
+	isText := strings.HasPrefix(kind, "text/") || strings.HasPrefix(kind, "application/json")
+	clip.Format = FormatOf(head)
+	untagged := clip.Format == MP3 && head[0] == 0xff && !strings.HasPrefix(kind, "audio/mp")
+	if rate > 0 && !isText && (clip.Format == 0 || untagged) {
+		clip.Format, clip.Rate = PCM, rate
+	}
+	if clip.Format == 0 {
+		_ = s.Close() // nothing is lost
+		return Clip{}, Errorf(Broken, "the response has no known format of sound: it is %q and begins with %q", kind, head)
+	}
+	return clip, nil
+}
+
+// responseSound is the body of a response. It fails if too little comes.
+type responseSound struct {
+	body    io.ReadCloser
+	timer   *time.Timer // nil before the first read
+	fresh   int         // bytes since the timer was set
+	stalled atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (s *responseSound) Read(p []byte) (int, error) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(soundTimeout, func() {
+			s.stalled.Store(true)
+			_ = s.body.Close() // ends the read
+		})
+	}
+	n, err := s.body.Read(p)
+	if s.fresh += n; s.fresh >= minProgress {
+		s.fresh = 0
+		s.timer.Reset(soundTimeout)
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case s.stalled.Load():
+		err = Errorf(Timeout, "the sound did not go on")
+	case err != io.EOF:
+		err = RequestError(err)
+	}
+	s.timer.Stop()
+	return n, err
+}
+
+// Close implements [io.Closer]. It is called after the last read.
+func (s *responseSound) Close() error {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	return s.body.Close()
 }

@@ -6,7 +6,6 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -145,54 +144,12 @@ func (c *client) synthesize(ctx context.Context, text string, m engine.Manner) (
 	if err != nil {
 		return engine.Clip{}, err
 	}
-	in := bufio.NewReader(resp.Body)
-	clip := engine.Clip{Sound: sound{in, resp.Body}}
-	if clip.Format, err = sniff(in, r.Format); err != nil {
-		resp.Body.Close()
-		return engine.Clip{}, err
+	rate := 0
+	if r.Format == "pcm" {
+		rate = pcmRate
 	}
-	if clip.Format == engine.PCM {
-		clip.Rate = pcmRate
-	}
-	return clip, nil
+	return engine.ResponseClip(resp, rate) // some servers ignore response_format
 }
-
-// sniff returns the format of a sound. Some servers ignore response_format.
-func sniff(in *bufio.Reader, asked string) (engine.Format, error) {
-	head, err := in.Peek(4)
-	if err != nil && err != io.EOF {
-		return 0, engine.RequestError(err)
-	}
-	switch {
-	case string(head) == "OggS":
-		return engine.OggOpus, nil
-	case string(head) == "RIFF":
-		return engine.WAV, nil
-	case len(head) >= 2 && (string(head[:2]) == "ID" || head[0] == 0xff && head[1]&0xe0 == 0xe0 && asked != "pcm"):
-		return 0, engine.Errorf(engine.Input, "the engine sends MP3, which boards cannot play; set format to wav or pcm")
-	case asked == "pcm":
-		return engine.PCM, nil
-	}
-	return 0, engine.Errorf(engine.Broken, "the sound begins with %q, which is no known format", head)
-}
-
-// sound is the body of a response of which a part is in a buffer.
-type sound struct {
-	*bufio.Reader
-	body io.Closer
-}
-
-// Read implements [io.Reader].
-func (s sound) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = engine.RequestError(err)
-	}
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (s sound) Close() error { return s.body.Close() }
 
 // post sends a request. Its response has status 200.
 func (c *client) post(ctx context.Context, address, kind string, body io.Reader) (*http.Response, error) {

@@ -59,7 +59,8 @@ func TestListen(t *testing.T) {
 			}
 			eventually(t, "connections are left", func() bool { return server.Open() == 0 })
 			got := server.Requests()[1]
-			if got.Name != "small" || got.Language != c.sent || !slices.Equal(got.Pieces, []int{1024, 1024, 1024, 100}) {
+			pieces := []int{1024, 1024, 1024, 100}
+			if got.Name != "small" || got.Language != c.sent || !slices.Equal(got.Pieces, pieces) {
 				t.Errorf("the server got %+v", got)
 			}
 			if v := server.Violations(); len(v) > 0 {
