@@ -27,6 +27,8 @@ func TestOpen(t *testing.T) {
 		{s: engines.Settings{Address: "sherpa+ws://localhost:6006"}, listen: true},
 		{s: engines.Settings{Address: "dashscope+wss://dashscope.aliyuncs.com", Key: "sk-1"}, listen: true,
 			speaks: true},
+		{s: engines.Settings{Address: "wyoming://localhost:10300"}, listen: true, speaks: true},
+		{s: engines.Settings{Address: "tts+http://localhost:5000/?text={text}"}, speaks: true},
 		{s: engines.Settings{Address: "other+ws://localhost:6006"}, problem: "begins with"},
 		{s: engines.Settings{Address: "funasr+http://localhost"}, problem: "begins with"},
 		{s: engines.Settings{Address: "localhost:10300"}, problem: "begins with"},

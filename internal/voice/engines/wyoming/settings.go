@@ -10,8 +10,8 @@ import (
 
 // Settings define the server. Address is required.
 type Settings struct {
-	// Address is the host and the port of the server, as in wyoming://localhost:10300; the scheme
-	// may be left out.
+	// Address is the host and the port of the server, as in wyoming://localhost:10300. The scheme
+	// may be left out, and the port if it is 10300.
 	Address string `json:"address"`
 	// ListenModel is the name of the model that listens. Empty means that of the server.
 	ListenModel string `json:"listen_model,omitempty"`
@@ -21,8 +21,12 @@ type Settings struct {
 	Speaker string `json:"speaker,omitempty"`
 }
 
-// scheme is that of addresses in the configuration.
-const scheme = "wyoming"
+const (
+	// scheme is that of addresses in the configuration.
+	scheme = "wyoming"
+	// defaultPort is that of recognisers (rhasspy/wyoming-faster-whisper README.md).
+	defaultPort = ":10300"
+)
 
 const (
 	msgAddress = i18n.Message("address is not that of a Wyoming server; it has to look like wyoming://localhost:10300")
@@ -42,9 +46,13 @@ func (s *Settings) Validate() error {
 
 // host returns the host with its port.
 func (s *Settings) host() (string, bool) {
-	address := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(s.Address), scheme+"://"), "/")
+	address := strings.TrimPrefix(strings.TrimSpace(s.Address), scheme+"://")
+	address, _, _ = strings.Cut(address, "/")
+	if !strings.Contains(address, ":") {
+		address += defaultPort
+	}
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.ContainsAny(host, "/@?# ") {
+	if err != nil || host == "" || strings.ContainsAny(host, "@?# ") {
 		return "", false
 	}
 	n, err := strconv.ParseUint(port, 10, 16)

@@ -147,7 +147,7 @@ func TestOneSided(t *testing.T) {
 // TestSettings checks that settings that cannot work are explained.
 func TestSettings(t *testing.T) {
 	for address, ok := range map[string]bool{"wyoming://localhost:10300": true, "192.168.1.5:10200/": true,
-		"[::1]:10300": true, "": false, "wyoming://localhost": false, "wyoming://a@b:1": false, "http://h:10300": false,
+		"[::1]:10300": true, "": false, "wyoming://localhost": true, "wyoming://a@b:1": false, "http://h:10300": false, "host/path": true,
 		"h:70000": false, "h:0": false, ":10300": false} {
 		s := Settings{Address: address}
 		if err := s.Validate(); (err == nil) != ok {
