@@ -28,6 +28,8 @@ const (
 	// beginProbability: after some 220 ms.
 	beginProbability            = 0.5
 	beginWindows, recentWindows = 6, 8
+	// A window above sureProbability is certainly voice.
+	sureProbability = 0.7
 	// A window at endProbability or below belongs to a pause.
 	endProbability = 0.35
 	// So does one whose level is less than this share of the level of the speech.
@@ -84,6 +86,9 @@ type Detector struct {
 
 	speaking bool
 	level    float64       // of the speech, root mean square
+	loudness float64       // level when speech began
+	certain  uint8         // which of the last windows were certainly voice, as recent
+	sure     time.Duration // since speech began, of windows that were certainly voice
 	voiced   time.Duration // since speech began, without pauses
 	quiet    time.Duration // since the last voice, while speaking
 	lasted   time.Duration // since speech began
@@ -104,7 +109,10 @@ func New(o Options) *Detector {
 	return &Detector{options: o, decoder: decoder}
 }
 
-// Reset restores the initial state, as for another conversation.
+// SetSilence changes Options.Silence, also while somebody speaks.
+func (d *Detector) SetSilence(s time.Duration) { d.options.Silence = s }
+
+// Reset restores the initial state, as for another conversation. What SetSilence has set stays.
 func (d *Detector) Reset() {
 	*d = Detector{options: d.options, decoder: d.decoder}
 }
@@ -115,6 +123,20 @@ func (d *Detector) IsSpeaking() bool { return d.speaking }
 // VoicedDuration is the duration of voice since speech began, without the pauses. It is kept after
 // speech has ended, until speech begins again.
 func (d *Detector) VoicedDuration() time.Duration { return d.voiced }
+
+// SureDuration is the part of VoicedDuration, and of the pauses in it, that is certainly voice. It
+// is for those who must not take a noise for speech.
+func (d *Detector) SureDuration() time.Duration { return d.sure }
+
+// Quiet is how long nobody has spoken in the speech so far.
+func (d *Detector) Quiet() time.Duration { return d.quiet }
+
+// Lasted is the time since speech began.
+func (d *Detector) Lasted() time.Duration { return d.lasted }
+
+// Loudness is the level that speech began with, as the root mean square of its samples. It tells a
+// person in front of the board from those behind.
+func (d *Detector) Loudness() float64 { return d.loudness }
 
 // Samples returns the sound of the last packet at 16 kHz, until the next call of Packet.
 func (d *Detector) Samples() []int16 { return d.sound[:d.samples] }
@@ -169,6 +191,11 @@ func (d *Detector) addWindow() Event {
 	if probability > beginProbability {
 		d.recent |= 1
 	}
+	d.certain <<= 1
+	if probability > sureProbability {
+		d.certain |= 1
+		d.sure += window
+	}
 	if d.speaking {
 		return d.continueSpeech(probability > endProbability, level)
 	}
@@ -182,7 +209,9 @@ func (d *Detector) addWindow() Event {
 	for _, l := range d.levels {
 		d.level = max(d.level, l)
 	}
+	d.loudness = d.level
 	d.voiced = time.Duration(bits.OnesCount8(d.recent)) * window
+	d.sure = time.Duration(bits.OnesCount8(d.certain)) * window
 	d.lasted = recentWindows * window
 	return Began
 }

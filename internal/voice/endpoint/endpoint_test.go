@@ -97,6 +97,40 @@ func TestMusic(t *testing.T) {
 	}
 }
 
+// TestSilenceChanges checks that the pause that ends speech can change during the pause.
+func TestSilenceChanges(t *testing.T) {
+	packets := recording(t, "testdata/05_tell_me_a_story_about_a_dog.opk")[4:20]
+	for _, c := range []struct{ first, then, min, max time.Duration }{
+		{1200 * time.Millisecond, 300 * time.Millisecond, 540 * time.Millisecond, 720 * time.Millisecond},
+		{600 * time.Millisecond, 1200 * time.Millisecond, 1200 * time.Millisecond, 1400 * time.Millisecond},
+	} {
+		d := New(Options{Silence: c.first})
+		began := listen(d, packets)
+		if len(began) != 1 || d.SureDuration() < 300*time.Millisecond || d.Loudness() <= 0 ||
+			d.Lasted() < d.VoicedDuration() {
+			t.Fatalf("%v, surely voice for %s, loudness %.0f", began, d.SureDuration(), d.Loudness())
+		}
+		for range 9 { // 540 ms
+			if e := d.Packet(dtx); e != None {
+				t.Fatalf("ended after %s of silence", d.Quiet())
+			}
+		}
+		if d.Quiet() < 400*time.Millisecond {
+			t.Errorf("quiet for %s after 540 ms", d.Quiet())
+		}
+		d.SetSilence(c.then)
+		ended := time.Duration(0)
+		for i := 10; ended == 0 && i < 40; i++ {
+			if d.Packet(dtx) == Ended {
+				ended = time.Duration(i) * frame
+			}
+		}
+		if ended < c.min || ended > c.max {
+			t.Errorf("%s, then %s: ended after %s", c.first, c.then, ended)
+		}
+	}
+}
+
 // TestEvents repeats a sentence with pauses of all kinds.
 func TestEvents(t *testing.T) {
 	story := recording(t, "testdata/05_tell_me_a_story_about_a_dog.opk")
