@@ -126,6 +126,7 @@ func kinds(base *Base) []hub.Kind {
 			Check: func(ctx context.Context, r *check.Report, b store.Bot, settings any, state hub.BotState) {
 				openai.CheckBot(ctx, r, hub.CheckName(b), b.Number, *settings.(*openai.Settings), state.Problem)
 			},
+			Speculative: true,
 			// The wearers of one bot must not flood a paid service.
 			Limits: hub.Limits{Concurrent: 16, Waiting: 64},
 		},

@@ -183,21 +183,24 @@ type activeTurns struct {
 	byAsker map[askerKey][]*activeTurn // in the order in which they began
 }
 
-// add adds the turn of a run.
-func (cs *activeTurns) add(r *run) *activeTurn {
-	c := &activeTurn{
+// newActiveTurn returns the turn of a run.
+func newActiveTurn(r *run) *activeTurn {
+	return &activeTurn{
 		ActiveTurn: ActiveTurn{Turn: r.turn.ID, Conversation: r.turn.Conversation, At: r.started,
 			Question: questionText(r.turn)},
 		key:  askerKey{r.turn.Bot, r.turn.Person},
 		stop: func() { r.cancel(ErrStopped) },
 	}
+}
+
+// add lists a turn.
+func (cs *activeTurns) add(c *activeTurn) {
 	if c.key.person == "" {
-		return c
+		return
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.byAsker[c.key] = append(cs.byAsker[c.key], c)
-	return c
 }
 
 // removeLater removes a turn after endedRetention.

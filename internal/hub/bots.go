@@ -36,6 +36,9 @@ type Kind struct {
 	// Inbound means that the peer initiates the connection, with the bot's token, and its plug
 	// attaches it to the hub. Bots of other kinds are made by Build on the instance that asks.
 	Inbound bool
+	// Speculative means that bots heed [talk.Turn.Commit]. Others are asked when a question is
+	// certain.
+	Speculative bool
 	// Build makes a bot from its settings, decoded into the value of Settings.
 	Build func(b store.Bot, settings any) (talk.Bot, error)
 	// Check checks a bot with valid settings, decoded as for Build. State is the zero value if no

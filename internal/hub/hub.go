@@ -318,7 +318,7 @@ func (h *Hub) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 		if mine {
 			return heard
 		}
-		if !errors.Is(heard, errNotAsked) {
+		if !errors.Is(heard, errNotAsked) && !errors.Is(heard, talk.ErrRevised) {
 			if heard == nil {
 				r.markDelivered()
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -131,20 +132,28 @@ func (r *run) markDelivered() {
 	}
 }
 
-// detachAsker removes a listener (nil: removed already) whose asker disconnected or cancelled. The
-// bot does not stop while others listen.
-func (r *run) detachAsker(ctx context.Context, l *listener) {
+// detachAsker removes a listener (nil: removed already) whose asker disconnected or cancelled, and
+// returns the asker's error. The bot does not stop while others listen. Whoever stopped the answer
+// waits a moment until the bot has ended, so that their next question comes after it in the history.
+func (r *run) detachAsker(ctx context.Context, l *listener) error {
+	if r.uncertain() {
+		r.cancel(talk.ErrRevised)
+		<-r.ended
+		return talk.ErrRevised
+	}
 	if !errors.Is(context.Cause(ctx), ErrStopped) {
 		r.detach(l, outcomeDisconnected, "", "")
-		return
+		return talk.ErrDisconnected
 	}
 	r.detach(l, outcomeDisconnected, "", ErrStopped.Error())
 	r.mu.Lock()
-	alone := r.state == abandoned && len(r.listeners) == 0
+	alone := r.state != running && len(r.listeners) == 0
 	r.mu.Unlock()
 	if alone {
 		r.cancel(ErrStopped)
+		netx.WaitUnless(context.WithoutCancel(ctx), r.ended, stopTimeout)
 	}
+	return talk.ErrDisconnected
 }
 
 // detach removes a listener (nil: removed already). If it was the last one of a running turn, the

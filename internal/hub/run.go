@@ -26,6 +26,8 @@ type run struct {
 	cancel       context.CancelCauseFunc
 	disconnected chan struct{} // closed when no asker listens any more
 	ended        chan struct{} // closed when everything is recorded
+	decided      chan struct{} // closed when it is known whether the question is certain
+	revised      error         // why it is not; read after decided
 
 	turnContext
 
@@ -92,9 +94,14 @@ func newRun(h *Hub, turn *talk.Turn, c turnContext, l *listener) *run {
 	r := &run{
 		ctx: ctx, cancel: cancel, hub: h, turn: turn, turnContext: c, started: now, lastEventAt: now,
 		disconnected: make(chan struct{}), ended: make(chan struct{}), detached: make(chan struct{}),
-		listeners: []*listener{l},
+		decided: make(chan struct{}), listeners: []*listener{l},
 	}
-	r.active = h.activeTurns.add(r)
+	r.active = newActiveTurn(r)
+	if turn.Commit == nil {
+		r.decide()
+	} else {
+		h.work.Go(r.decide)
+	}
 	return r
 }
 
@@ -113,6 +120,9 @@ func (r *run) askBot() error {
 		r.mu.Lock()
 		r.interceptedBy = kind
 		r.mu.Unlock()
+		if err := r.certain(); err != nil {
+			return err
+		}
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
 	onWait := sync.OnceFunc(func() {
@@ -125,6 +135,11 @@ func (r *run) askBot() error {
 			return err
 		}
 		k, _ := h.Registry.Kind(r.bot.Kind)
+		if !k.Speculative {
+			if err := r.certain(); err != nil {
+				return err
+			}
+		}
 		if _, here := t.(*slot); !here || k.Inbound {
 			if err := h.storeImages(ctx, r.turn); err != nil {
 				return talk.Fail(talk.Internal, "", err)
@@ -166,6 +181,11 @@ func (r *run) causeOf(err error) error {
 
 // emit takes an event of the bot. It is called by one goroutine at a time.
 func (r *run) emit(e talk.Event) error {
+	if e.Kind == talk.KindCommand {
+		if err := r.certain(); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state == over {
@@ -258,6 +278,9 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 	for {
 		select {
 		case <-r.ended:
+			if r.revised != nil {
+				return talk.ErrRevised
+			}
 			if r.notAsked {
 				return errNotAsked
 			}
@@ -269,11 +292,9 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 			}
 			return nil
 		case <-l.gone:
-			r.detachAsker(ctx, nil)
-			return talk.ErrDisconnected
+			return r.detachAsker(ctx, nil)
 		case <-ctx.Done():
-			r.detachAsker(ctx, l)
-			return talk.ErrDisconnected
+			return r.detachAsker(ctx, l)
 		case <-timer.C:
 			if left := r.timeLeft(first, idle); left > 0 {
 				timer.Reset(left)
@@ -316,8 +337,15 @@ func (r *run) end(err error) {
 	was := r.state
 	r.state, r.endedAt = over, r.hub.Now()
 	r.notAsked = r.first == 0 && errors.Is(err, talk.ErrDisconnected)
-	answer := r.active.text()
+	r.mu.Unlock()
+	certain := r.certain()
+	answer := r.heard(err == nil || r.stopped)
+	r.mu.Lock()
 	switch {
+	case certain != nil: // nobody has asked that
+		r.failure, r.stopped, r.notAsked = nil, true, true
+		r.listeners = nil
+		r.mu.Unlock()
 	case was == abandoned:
 		if len(r.listeners) > 0 {
 			r.sendLate()

@@ -73,3 +73,7 @@ var ErrDisconnected = errors.New("the asker went away")
 // ErrMoved is returned by a bot whose peer connected to another instance before it was asked. The
 // bot has emitted nothing; the hub asks it on the other instance.
 var ErrMoved = errors.New("the bot has connected to another instance")
+
+// ErrRevised is the error of a turn whose question was not what the person said in the end; see
+// [Turn.Commit]. The turn is not recorded, and is no failure.
+var ErrRevised = errors.New("the person said something else")

@@ -75,6 +75,16 @@ type Turn struct {
 	AgentID string `json:"agent_id,omitempty"`
 	// UserID is the asker's id at their platform (Lingzhu), if there is one.
 	UserID string `json:"user_id,omitempty"`
+	// Commit waits until it is certain that this is what the person says: a voice board asks before
+	// they have finished, to answer sooner. Until then nothing may be done that has an effect, such
+	// as a call of a tool; texts may be emitted. Its error is [ErrRevised] if the person said
+	// something else, or that of ctx; it never changes, and Commit does not wait once it is known.
+	// Nil: it is certain.
+	Commit func(ctx context.Context) error `json:"-"`
+	// Heard waits until the answer was played, and returns what the person heard of it; whole
+	// reports whether that is all. It is called once, when the bot has answered or was stopped.
+	// Nil: they get all of it.
+	Heard func() (text string, whole bool) `json:"-"`
 	// History is the earlier messages of this conversation, oldest first, as far as the hub
 	// keeps them. This turn is not part of it.
 	History []Message `json:"history,omitempty"`

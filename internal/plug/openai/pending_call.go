@@ -59,6 +59,11 @@ type failureCount struct {
 
 // runCalls executes the calls of a round and adds the results to the thread.
 func (a *answer) runCalls(ctx context.Context, out outcome) error {
+	if a.turn.Commit != nil {
+		if err := a.turn.Commit(ctx); err != nil {
+			return err
+		}
+	}
 	pending := a.step.calls
 	for _, e := range pending {
 		if !e.done {
