@@ -33,11 +33,12 @@ var allowedImports = map[string][]string{
 	"i18n/translations": {"i18n"}, // only programs need it
 	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
 
-	"account":       {"check", "i18n", "seal", "store"},
-	"voice":         nil,
-	"voice/engine":  {"i18n", "settings"},
-	"voice/engines": {"check", "fetch", "i18n", "settings", "voice"},
-	"backup":        {"seal", "store"},
+	"account":        {"check", "i18n", "seal", "store"},
+	"voice":          nil,
+	"voice/engine":   {"i18n", "settings"},
+	"voice/realtime": {"i18n", "settings", "voice"},
+	"voice/engines":  {"check", "fetch", "i18n", "settings", "voice"},
+	"backup":         {"seal", "store"},
 	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
 		"store", "talk", "tool"}, // and no plug
 	// The use cases, and the two ways to them.

@@ -57,9 +57,18 @@ func (b *buffer) Read(p []byte) (int, error) {
 		select {
 		case <-b.added:
 		case <-b.ctx.Done():
-			return 0, context.Cause(b.ctx)
+			if !b.isReady() { // the context may have ended because of what was added
+				return 0, context.Cause(b.ctx)
+			}
 		}
 	}
+}
+
+// isReady reports whether Read need not wait.
+func (b *buffer) isReady() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.data) > 0 || b.err != nil || b.closed
 }
 
 // Close implements [io.Closer]. The rest of the sound is not received.
