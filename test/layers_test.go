@@ -20,7 +20,7 @@ var kit = []string{"netx"}
 
 // baseLayers are the packages that import none of ours but texts, findings and the kit.
 var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", "observe", "problem", "qr", "seal", "settings",
-	"store", "talk", "tool"}
+	"store", "talk", "tool", "toolbox"}
 
 // allowedImports lists the packages of ours that a package may import, by folder below internal. A
 // folder includes its subfolders. A plug that is not listed may import plugImports. Any other
@@ -29,7 +29,7 @@ var allowedImports = map[string][]string{
 	"netx": nil,
 	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
-	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil,
+	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
 	"i18n/translations": {"i18n"}, // only programs need it
 	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
 
@@ -71,7 +71,8 @@ var allowedImports = map[string][]string{
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
 	"plug/mcp/upstream":   {"fetch", "i18n", "jsonrpc", "settings", "tool"},
-	"plug/openai":         {"check", "fetch", "i18n", "settings", "talk", "tool"},
+	"plug/openai":         {"check", "fetch", "i18n", "settings", "talk", "tool", "toolbox"},
+	"plug/realtime":       {"check", "hub", "i18n", "settings", "store", "talk", "tool", "toolbox", "voice"},
 
 	"plug/openclaw/bot": {"check", "hub", "i18n", "plug/openclaw/client", "plug/openclaw/wire", "settings", "store",
 		"talk"},

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/store"
+	"patchbay/internal/toolbox"
 )
 
 const (
@@ -57,7 +58,7 @@ func newModels(b *Base, log *slog.Logger) *models {
 }
 
 // build creates a bot that a model answers. It may reach the addresses that its owner may reach.
-func (m *models) build(b store.Bot, s openai.Settings, box openai.Toolbox) (*openai.Bot, error) {
+func (m *models) build(b store.Bot, s openai.Settings, box toolbox.Tools) (*openai.Bot, error) {
 	trusted := func(ctx context.Context) bool { return m.base.trusts(ctx, b.Owner) }
 	return openai.New(s, openai.Options{
 		Client:  &http.Client{Transport: ownersTransport{m.anywhere, m.guarded, trusted}},

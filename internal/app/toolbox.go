@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 // botTools holds the hub for bots that call tools. The hub is created after the bots.
@@ -62,8 +63,8 @@ func (t toolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (string
 	return hub.JoinRules("", turn.KeyRules, set), nil
 }
 
-// List implements [openai.Toolbox].
-func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]openai.NamedTool, error) {
+// List implements [toolbox.Tools].
+func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named, error) {
 	b, who, ok, err := t.access(ctx, turn)
 	if !ok {
 		return nil, err
@@ -72,14 +73,14 @@ func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]openai.NamedTool,
 	if err != nil {
 		return nil, err
 	}
-	var out []openai.NamedTool
+	var out []toolbox.Named
 	for _, o := range v.Tools {
-		out = append(out, openai.NamedTool{Name: o.Name, Tool: *o.Tool})
+		out = append(out, toolbox.Named{Name: o.Name, Tool: *o.Tool})
 	}
 	return out, nil
 }
 
-// Call implements [openai.Toolbox].
+// Call implements [toolbox.Tools].
 func (t toolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
 	progress func(tool.Progress)) (*tool.Result, error) {
 	b, who, ok, err := t.access(ctx, turn)

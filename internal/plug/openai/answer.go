@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 // emitError wraps an error of emit, to distinguish it from other errors.
@@ -18,7 +19,7 @@ func (e *emitError) Error() string { return e.err.Error() }
 func (e *emitError) Unwrap() error { return e.err }
 
 // Answer asks the model and emits its output as it arrives. It executes the calls of functions of
-// the [Toolbox] and sends the results in another request, until the model has answered or may not
+// the [toolbox.Tools] and sends the results in another request, until the model has answered or may not
 // make further calls.
 //
 // It returns the error of ctx, the error of emit, or a *talk.Failure: TimedOut for a model that is
@@ -170,7 +171,7 @@ func (a *answer) send(e talk.Event) error {
 
 func (a *answer) onText(text string) error {
 	if a.bot.toolbox != nil {
-		a.step.text.WriteString(clip(text, maxEcho-a.step.text.Len()))
+		a.step.text.WriteString(toolbox.Clip(text, maxEcho-a.step.text.Len()))
 	}
 	if a.hasText && !a.step.hasText && !a.endsLine {
 		text = "\n" + text // text after calls begins on a new line

@@ -6,7 +6,7 @@
 // answer.go alone decides how many rounds a turn has, and with which messages and functions.
 //
 // A function that the model calls is either a command for the device, which becomes an event
-// (tools.go), or a function of the [Toolbox] (toolbox.go). A call of the latter is executed
+// (tools.go), or a function of the [toolbox.Tools] (toolbox.go). A call of the latter is executed
 // (pending_call.go), the person gets a note when it takes long (progress_notes.go), and its result
 // (result.go) is part of the next round's request (thread.go).
 package openai
@@ -23,6 +23,7 @@ import (
 
 	"patchbay/internal/netx"
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 var _ talk.Bot = (*Bot)(nil)
@@ -43,7 +44,7 @@ type Options struct {
 	// Logger gets what the owner should know. Nil discards it.
 	Logger *slog.Logger
 	// Toolbox has the functions that the model may call besides device commands. It may be nil.
-	Toolbox Toolbox
+	Toolbox toolbox.Tools
 }
 
 // Bot answers turns by asking a model. It is safe for concurrent use and stores no conversation:
@@ -54,7 +55,7 @@ type Bot struct {
 	client     *http.Client
 	ownsClient bool // the bot made the client and closes it
 	log        *slog.Logger
-	toolbox    Toolbox
+	toolbox    toolbox.Tools
 	trusted    func(context.Context) bool
 	onEnd      func(context.Context, Problem)
 	// opening is the part of the request that does not depend on the turn, without the closing

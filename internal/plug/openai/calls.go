@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+
+	"patchbay/internal/toolbox"
 )
 
 // maxCalls limits the calls of one answer.
@@ -67,7 +69,7 @@ func (c *callAssembler) add(f fragment) error {
 		o.extra = f.extra
 	}
 	// One byte more than allowed is kept, so that the excess is detected.
-	room := maxArguments + 1 - len(o.arguments)
+	room := toolbox.MaxArguments + 1 - len(o.arguments)
 	o.arguments = append(o.arguments, f.arguments[:min(room, len(f.arguments))]...)
 	return nil
 }

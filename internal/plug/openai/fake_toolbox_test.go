@@ -11,11 +11,12 @@ import (
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 // box is a toolbox whose tools are functions of the test.
 type box struct {
-	list    []NamedTool
+	list    []toolbox.Named
 	listErr error
 	call    func(ctx context.Context, name, args string, progress func(tool.Progress)) (*tool.Result, error)
 
@@ -23,7 +24,7 @@ type box struct {
 	calls []string // name and arguments, in the order of the calls
 }
 
-func (b *box) List(context.Context, *talk.Turn) ([]NamedTool, error) {
+func (b *box) List(context.Context, *talk.Turn) ([]toolbox.Named, error) {
 	return b.list, b.listErr
 }
 
@@ -54,8 +55,8 @@ func echoBox(names ...string) *box {
 	return b
 }
 
-func offered(name, title string) NamedTool {
-	return NamedTool{Name: name, Tool: tool.Tool{
+func offered(name, title string) toolbox.Named {
+	return toolbox.Named{Name: name, Tool: tool.Tool{
 		Name: "its_" + name, Title: title, Description: "Does " + name + " & more.",
 		Input: json.RawMessage(`{"$schema":"x","type":"object","properties":{"q":{"type":"string"}},"required":["q"]}`),
 	}}

@@ -12,6 +12,7 @@ import (
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/settings"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 func TestNoMoreThanEightCallsRunAtOnce(t *testing.T) {
@@ -94,7 +95,7 @@ func TestTheTimeIsLimited(t *testing.T) {
 	if got := b.mustAsk(t, question("hi")).String(); got != `"No idea."` {
 		t.Errorf("got %s", got)
 	}
-	if got := toolResultsIn(t, s, 2); len(got) != 2 || got[0] != resultTimeout || got[1] != "quick"+noteLastRound {
+	if got := toolResultsIn(t, s, 2); len(got) != 2 || got[0] != toolbox.OutOfTime || got[1] != "quick"+noteLastRound {
 		t.Errorf("the model was told %q", got)
 	}
 	if got := offeredIn(s, 2); got != "" {

@@ -14,6 +14,7 @@ import (
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 func TestACallAndThenAnAnswer(t *testing.T) {
@@ -143,9 +144,9 @@ func TestWhatTheModelIsTold(t *testing.T) {
 		{"null", "a", `null`, good, "fine", `{}`},
 		{"encoded twice", "a", `"{\"q\":\"x\"}"`, good, "fine", `{"q":"x"}`},
 		{"fenced", "a", "```json\n{\"q\":1}\n```", good, "fine", `{"q":1}`},
-		{"nothing", "a", `{}`, result(nil), resultEmpty, `{}`},
-		{"empty", "a", `{}`, result(&tool.Result{}), resultEmpty, `{}`},
-		{"blank", "a", `{}`, result(tool.Text(" \n")), resultEmpty, `{}`},
+		{"nothing", "a", `{}`, result(nil), toolbox.NoOutput, `{}`},
+		{"empty", "a", `{}`, result(&tool.Result{}), toolbox.NoOutput, `{}`},
+		{"blank", "a", `{}`, result(tool.Text(" \n")), toolbox.NoOutput, `{}`},
 		{"said that it failed", "a", `{}`, result(tool.ErrorResult("no such city")), "Error: no such city", `{}`},
 		{"typed error", "a", `{}`, failure(tool.Fail(tool.Offline,
 			"The board is not connected.", errors.New("geheim"))), "Error: The board is not connected.", `{}`},
@@ -154,12 +155,12 @@ func TestWhatTheModelIsTold(t *testing.T) {
 		{"other error", "a", `{}`, failure(errors.New("geheim")), "Error: The tool failed.", `{}`},
 		{"wordless error", "a", `{}`, failure(&tool.Error{Code: tool.Failed}), "Error: the tool failed.", `{}`},
 		{"asks the person", "a", `{}`, result(&tool.Result{InputRequired: &tool.InputRequired{State: "geheim"}}),
-			resultNeedsInput, `{}`},
-		{"unknown function", "rm_rf", `{}`, good, resultUnknownFunction, "-"},
-		{"no function's name", "rm -rf /", `{}`, good, resultUnknownFunction, "-"},
-		{"half an object", "a", `{"q":`, good, resultNotJSON, "-"},
-		{"a list", "a", `[1]`, good, resultNotJSON, "-"},
-		{"too long", "a", `{"q":"` + strings.Repeat("x", maxArguments) + `"}`, good, resultTooLong, "-"},
+			toolbox.NeedsInput, `{}`},
+		{"unknown function", "rm_rf", `{}`, good, toolbox.UnknownFunction, "-"},
+		{"no function's name", "rm -rf /", `{}`, good, toolbox.UnknownFunction, "-"},
+		{"half an object", "a", `{"q":`, good, toolbox.NotJSON, "-"},
+		{"a list", "a", `[1]`, good, toolbox.NotJSON, "-"},
+		{"too long", "a", `{"q":"` + strings.Repeat("x", toolbox.MaxArguments) + `"}`, good, toolbox.TooLong, "-"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

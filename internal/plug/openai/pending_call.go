@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 const (
@@ -38,7 +39,7 @@ func (e *pendingCall) setError(told string) { e.done, e.failed, e.result = true,
 
 // key returns a key of the call that is equal for calls with the same function and arguments.
 func (e *pendingCall) key() string {
-	object, err := normalizeArguments(e.arguments)
+	object, err := toolbox.Arguments(e.arguments)
 	if err != nil {
 		object = e.arguments
 	}
@@ -101,15 +102,15 @@ func (a *answer) runCalls(ctx context.Context, out outcome) error {
 // prepare validates a call and marks it as failed if it cannot be executed.
 func (a *answer) prepare(e *pendingCall) {
 	f, ok := find(a.functions, e.name)
-	object, err := normalizeArguments(e.arguments)
+	object, err := toolbox.Arguments(e.arguments)
 	e.title, e.args = f.title, json.RawMessage(object)
 	switch {
 	case !ok:
-		e.setError(resultUnknownFunction)
-	case errors.Is(err, errLongArguments):
-		e.setError(resultTooLong)
+		e.setError(toolbox.UnknownFunction)
+	case errors.Is(err, toolbox.ErrLongArguments):
+		e.setError(toolbox.TooLong)
 	case err != nil:
-		e.setError(resultNotJSON)
+		e.setError(toolbox.NotJSON)
 	case a.failures[e.key()].count >= maxRepeatedFailures:
 		e.setError(a.failures[e.key()].result)
 	}
@@ -151,7 +152,7 @@ func (a *answer) execute(ctx context.Context, pending []*pendingCall) error {
 				defer func() { <-slots }()
 				a.callTool(ctx, e, limit, n)
 			case <-ctx.Done():
-				e.setError(resultTimeout)
+				e.setError(toolbox.OutOfTime)
 			}
 		})
 	}
@@ -177,14 +178,14 @@ func (a *answer) callTool(ctx context.Context, e *pendingCall, limit int, n *pro
 	result, err := b.toolbox.Call(ctx, a.turn, e.name, e.args, n.progress)
 	switch {
 	case err == nil:
-		e.result, e.failed = resultText(result, limit)
+		e.result, e.failed = toolbox.ResultText(result, limit)
 		if b.settings.images() {
 			e.pictures = pictures(result)
 		}
 	case ctx.Err() != nil:
-		e.setError(resultTimeout)
+		e.setError(toolbox.OutOfTime)
 	default:
-		e.setError(truncateResult("Error: "+cmp.Or(tool.AsError(err).Told, "the tool failed."), limit))
+		e.setError(toolbox.Truncate("Error: "+cmp.Or(tool.AsError(err).Told, "the tool failed."), limit))
 	}
 	attrs := []any{"turn", a.turn.ID, "function", e.name, "took", time.Since(began), "failed", e.failed,
 		"bytes", len(e.result), "pictures", len(e.pictures)}

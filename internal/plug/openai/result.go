@@ -3,10 +3,7 @@ package openai
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strings"
-
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
@@ -17,44 +14,11 @@ const maxPicture = 4 << 20
 
 // Texts for the model about calls that failed or that went to the device.
 const (
-	resultSent            = `{"ok":true,"info":"sent to the device"}`
-	resultShown           = `{"ok":true}`
-	resultEmpty           = "(no output)"
-	resultUnknownFunction = "Error: there is no such function. Call only those that are offered."
-	resultNotJSON         = "Error: the arguments are not a JSON object. Call again with arguments that are."
-	resultTooLong         = "Error: the arguments are too long; 16 KiB are the most."
-	resultNeedsInput      = "Error: this needs an answer of the person, who cannot be asked from here. Do not call it again; tell the person."
-	resultTimeout         = "Error: the time for calls is over, so there is no result."
-	noteRepeated          = " This has failed in the same way several times. Do not try it again; go on without it."
-	noteLastRound         = "\n[No more calls are possible in this turn. Answer now with what you have.]"
+	resultSent    = `{"ok":true,"info":"sent to the device"}`
+	resultShown   = `{"ok":true}`
+	noteRepeated  = " This has failed in the same way several times. Do not try it again; go on without it."
+	noteLastRound = "\n[No more calls are possible in this turn. Answer now with what you have.]"
 )
-
-// resultText returns a result as text for the model, at most limit bytes plus a note about the
-// truncation.
-func resultText(r *tool.Result, limit int) (told string, failed bool) {
-	switch {
-	case r == nil:
-		return resultEmpty, false
-	case r.InputRequired != nil:
-		return resultNeedsInput, true
-	}
-	text := strings.ToValidUTF8(r.PlainText(), "\ufffd")
-	if strings.TrimSpace(text) == "" {
-		text = resultEmpty
-	}
-	if r.IsError {
-		text = "Error: " + text
-	}
-	return truncateResult(text, limit), r.IsError
-}
-
-func truncateResult(text string, limit int) string {
-	kept := clip(text, limit)
-	if len(kept) == len(text) {
-		return text
-	}
-	return fmt.Sprintf("%s\n[%d of %d bytes were cut off here]", kept, len(text)-len(kept), len(text))
-}
 
 // pictures returns the first pictures of a result that models accept.
 func pictures(r *tool.Result) []*talk.Image {

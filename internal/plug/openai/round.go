@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"strings"
+
+	"patchbay/internal/toolbox"
 )
 
 // sink receives the output of a model in one round, in the model's order.
@@ -88,7 +90,7 @@ func (l *answerReader) take(d *delta) error {
 		d.text = "" // the last event repeats the whole answer
 	}
 	if !d.complete || l.thoughts.Len() == 0 {
-		l.thoughts.WriteString(clip(d.thought, maxThought-l.thoughts.Len()))
+		l.thoughts.WriteString(toolbox.Clip(d.thought, maxThought-l.thoughts.Len()))
 	}
 	for _, f := range d.calls {
 		if err := l.calls.add(f); err != nil {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 const (
@@ -83,7 +84,7 @@ func (t *callThread) id(id string) string {
 // callableName returns the name of a called function in a form that servers accept back.
 func callableName(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && functionName.MatchString(string(r)) {
+		if r < utf8.RuneSelf && toolbox.FunctionName.MatchString(string(r)) {
 			return r
 		}
 		return '_'
@@ -95,7 +96,7 @@ func callableName(name string) string {
 // llama.cpp reject a conversation with arguments that are not a JSON object (vllm-project/vllm,
 // pull request 48922; ggml-org/llama.cpp, issue 25510).
 func repairArguments(arguments string) string {
-	object, err := normalizeArguments(arguments)
+	object, err := toolbox.Arguments(arguments)
 	if err != nil {
 		return "{}"
 	}
@@ -143,7 +144,7 @@ func (t *callThread) dropTexts(newest int) {
 	for i := range t.messages {
 		if m := &t.messages[i]; over > 0 && m.role == roleAssistant {
 			before := m.size()
-			m.parts, m.reasoning = nil, clip(m.reasoning, minReasoning)
+			m.parts, m.reasoning = nil, toolbox.Clip(m.reasoning, minReasoning)
 			for j := range m.calls {
 				m.calls[j].arguments = "{}"
 			}
@@ -177,16 +178,4 @@ func (m *promptMessage) size() int {
 		n += len(c.arguments)
 	}
 	return n
-}
-
-// clip returns the beginning of a text, at most limit bytes, without a partial character.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	limit = max(limit, 0)
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }

@@ -11,22 +11,23 @@ import (
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 func TestWhatIsOffered(t *testing.T) {
-	with := func(o NamedTool, change func(*NamedTool)) NamedTool { change(&o); return o }
+	with := func(o toolbox.Named, change func(*toolbox.Named)) toolbox.Named { change(&o); return o }
 	box := echoBox("good")
 	box.list = append(box.list,
 		offered("take_photo", ""), offered("take_navigation", ""), offered("suggest_questions", ""),
 		offered("good", ""),
 		offered("", ""), offered("a b", ""), offered("名", ""), offered(strings.Repeat("x", 65), ""),
-		with(offered("huge", ""), func(o *NamedTool) {
+		with(offered("huge", ""), func(o *toolbox.Named) {
 			o.Input = json.RawMessage(`{"x":"` +
-				strings.Repeat("x", maxSchema) + `"}`)
+				strings.Repeat("x", toolbox.MaxSchema) + `"}`)
 		}),
-		with(offered("list", ""), func(o *NamedTool) { o.Input = json.RawMessage(`[]`) }),
-		with(offered("no_schema", ""), func(o *NamedTool) { o.Input = nil }),
-		with(offered("talkative", ""), func(o *NamedTool) { o.Description = strings.Repeat("长", 2000) }),
+		with(offered("list", ""), func(o *toolbox.Named) { o.Input = json.RawMessage(`[]`) }),
+		with(offered("no_schema", ""), func(o *toolbox.Named) { o.Input = nil }),
+		with(offered("talkative", ""), func(o *toolbox.Named) { o.Description = strings.Repeat("长", 2000) }),
 		offered(strings.Repeat("y", 64), ""), offered("one_more", ""), offered("two_more", ""),
 	)
 	s := startServer(t)
@@ -94,7 +95,7 @@ func TestSchemas(t *testing.T) {
 		`{"anyOf":[],"allOf":[],"not":{},"enum":[],"const":1,"if":{},"then":{},"else":{}}`:       `{"properties":{},"type":"object"}`,
 		`[]`: "error", `"x"`: "error", `{`: "error", `1`: "error",
 	} {
-		got, err := parameters(json.RawMessage(input))
+		got, err := toolbox.Parameters(json.RawMessage(input))
 		if err != nil {
 			got = json.RawMessage("error")
 		}
@@ -285,7 +286,7 @@ func FuzzSchema(f *testing.F) {
 		f.Add([]byte(seed), "Does things.")
 	}
 	f.Fuzz(func(t *testing.T, input []byte, description string) {
-		schema, err := parameters(input)
+		schema, err := toolbox.Parameters(input)
 		if err != nil {
 			return
 		}
@@ -306,7 +307,7 @@ func FuzzSchema(f *testing.F) {
 				t.Fatalf("%s requires %q", schema, name)
 			}
 		}
-		again, err := parameters(schema)
+		again, err := toolbox.Parameters(schema)
 		if err != nil || string(again) != string(schema) {
 			t.Fatalf("%s became %s, %v", schema, again, err)
 		}
@@ -325,8 +326,8 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte, limit int) {
 		limit = minToolOutput + (limit&0xffff)%1000
 		r := &tool.Result{Content: content}
-		text, failed := resultText(r, limit)
-		if failed || text == "" || len(text) > limit+80 || !json.Valid(encodeJSON(text)) {
+		text, failed := toolbox.ResultText(r, limit)
+		if failed || text == "" || len(text) > limit+80 || !json.Valid(toolbox.JSON(text)) {
 			t.Fatalf("%d bytes of %d: %q", len(text), limit, text)
 		}
 		shown := pictures(r)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 func TestArguments(t *testing.T) {
@@ -85,7 +86,7 @@ func TestArguments(t *testing.T) {
 }
 
 func TestArgumentsThatAreTooLong(t *testing.T) {
-	if _, err := parseArguments(`{"x":"` + strings.Repeat("y", maxArguments) + `"}`); err == nil {
+	if _, err := parseArguments(`{"x":"` + strings.Repeat("y", toolbox.MaxArguments) + `"}`); err == nil {
 		t.Error("accepted")
 	}
 	args, err := parseArguments(`{"action":"open","poi_name":"` + strings.Repeat("长", maxArgument*2) + `"}`)
@@ -101,7 +102,7 @@ func TestArgumentsThatAreTooLong(t *testing.T) {
 	for range 100 {
 		_ = c.add(fragment{index: new(0), name: "take_photo", arguments: []byte(strings.Repeat("y", 1000))})
 	}
-	if made := c.take(); len(made) != 1 || len(made[0].arguments) != maxArguments+1 {
+	if made := c.take(); len(made) != 1 || len(made[0].arguments) != toolbox.MaxArguments+1 {
 		t.Errorf("kept %d calls, the first with %d bytes", len(made), len(made[0].arguments))
 	}
 }
