@@ -71,11 +71,10 @@ func newService(s Settings, o engine.Options) (*service, error) {
 	return v, nil
 }
 
-func (v *service) engine() (e engine.Engine) {
-	if v.settings.listens() {
-		e.Listener = engine.ListenLive(v.listen)
-	}
-	if v.settings.speaks(v.options.URL) {
+// engine returns the engine. Services like OpenAI's speak in conversations only.
+func (v *service) engine() engine.Engine {
+	e := engine.Engine{Listener: engine.ListenLive(v.listen)}
+	if v.options.Spelling == realtime.Qwen {
 		e.Speaker = engine.SpeakLive(v.speak)
 	}
 	return e

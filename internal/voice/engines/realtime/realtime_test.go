@@ -313,7 +313,6 @@ func TestContext(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	no := false
 	const at = "wss://api.openai.com/v1/realtime"
 	for _, c := range []struct {
 		s       Settings
@@ -327,7 +326,6 @@ func TestSettings(t *testing.T) {
 		{Settings{URL: at, Spelling: "beta"}, "spelling"},
 		{Settings{URL: at, Mode: "x"}, "mode"},
 		{Settings{URL: at, Language: "x y"}, "language"},
-		{Settings{URL: at, Listens: &no}, "neither"},
 		{Settings{URL: at, APIKey: "a b\n"}, "api_key"},
 	} {
 		err := c.s.Validate()

@@ -39,10 +39,6 @@ type Settings struct {
 	APIKey string `json:"api_key,omitempty" secret:"true" to:"url"`
 	// Spelling is openai or qwen. Empty means that of the address.
 	Spelling string `json:"spelling,omitempty"`
-	// Listens and Speaks report whether the engine is used for it. Null means yes; OpenAI's
-	// services only listen.
-	Listens *bool `json:"listens,omitempty"`
-	Speaks  *bool `json:"speaks,omitempty"`
 	// ListenModel and SpeakModel are the names of the models.
 	ListenModel string `json:"listen_model,omitempty"`
 	SpeakModel  string `json:"speak_model,omitempty"`
@@ -64,14 +60,12 @@ const (
 	msgMode          = i18n.Message("mode is %q; choose commit or server_commit, or leave it out")
 	msgLanguage      = i18n.Message("language is %q; give a code such as zh or en-US, or leave it out")
 	msgResultTimeout = i18n.Message(`result_timeout is %s; choose something like "5s", %s at most`)
-	msgNothing       = i18n.Message("the engine would neither listen nor speak: services like OpenAI's only listen here")
 )
 
 // Validate returns an error that explains what is invalid and how to fix it. It quotes neither the
 // address nor a secret.
 func (s *Settings) Validate() error {
-	u, err := realtime.ParseURL(s.URL)
-	if err != nil {
+	if _, err := realtime.ParseURL(s.URL); err != nil {
 		return err
 	}
 	switch {
@@ -81,8 +75,6 @@ func (s *Settings) Validate() error {
 		return msgMode.Errorf(s.Mode)
 	case time.Duration(s.ResultTimeout) > maxResultTimeout:
 		return msgResultTimeout.Errorf(time.Duration(s.ResultTimeout), maxResultTimeout)
-	case !s.listens() && !s.speaks(u):
-		return msgNothing.Errorf()
 	}
 	if s.Language != "" {
 		if _, err := language.Parse(s.Language); err != nil {
@@ -94,10 +86,4 @@ func (s *Settings) Validate() error {
 
 func (s *Settings) spelling(u *url.URL) realtime.Spelling {
 	return cmp.Or(realtime.Spelling(s.Spelling), realtime.SpellingOf(u, cmp.Or(s.ListenModel, s.SpeakModel)))
-}
-
-func (s *Settings) listens() bool { return s.Listens == nil || *s.Listens }
-
-func (s *Settings) speaks(u *url.URL) bool {
-	return s.spelling(u) == realtime.Qwen && (s.Speaks == nil || *s.Speaks)
 }

@@ -46,7 +46,7 @@ type conn struct {
 	appends    int
 	ids        int
 	items      map[string]*item
-	lastSaid     string             // the last transcript or typed text
+	lastSaid   string             // the last transcript or typed text
 	cancel     context.CancelFunc // of the running response; nil: none
 	texts      string             // to speak
 	results    int

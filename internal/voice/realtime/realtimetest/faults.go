@@ -53,7 +53,7 @@ const RetryAfter = 7 * time.Second
 
 // Bytes of frames (RFC 6455, 5.2).
 var (
-	halfFrame = []byte{0x81, 100, '{', '"'}    // a text of 100 bytes, of which 2 follow
+	halfFrame = []byte{0x81, 100, '{', '"'}       // a text of 100 bytes, of which 2 follow
 	badFrame  = []byte{0xff, 0x05, 0, 0, 0, 0, 0} // reserved bits and an unknown opcode
 )
 
