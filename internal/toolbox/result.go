@@ -14,7 +14,8 @@ const (
 	UnknownFunction = "Error: there is no such function. Call only those that are offered."
 	NotJSON         = "Error: the arguments are not a JSON object. Call again with arguments that are."
 	TooLong         = "Error: the arguments are too long; 16 KiB are the most."
-	NeedsInput      = "Error: this needs an answer of the person, who cannot be asked from here. Do not call it again; tell the person."
+	NeedsInput      = "Error: this needs an answer of the person, who cannot be asked from here. " +
+		"Do not call it again; tell the person."
 	OutOfTime       = "Error: the time for calls is over, so there is no result."
 )
 

@@ -1,5 +1,5 @@
-// Package toolbox is how bots call tools: what they need of the hub, and the rules of functions that
-// all model APIs share.
+// Package toolbox is how bots call tools: what they need of the hub, and the rules of functions
+// that all model APIs share.
 package toolbox
 
 import (

@@ -19,8 +19,8 @@ func (e *emitError) Error() string { return e.err.Error() }
 func (e *emitError) Unwrap() error { return e.err }
 
 // Answer asks the model and emits its output as it arrives. It executes the calls of functions of
-// the [toolbox.Tools] and sends the results in another request, until the model has answered or may not
-// make further calls.
+// the [toolbox.Tools] and sends the results in another request, until the model has answered or may
+// not make further calls.
 //
 // It returns the error of ctx, the error of emit, or a *talk.Failure: TimedOut for a model that is
 // silent, NoAnswer for an empty answer, Unreadable for a turn without content, Unreachable if no

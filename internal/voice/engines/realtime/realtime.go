@@ -1,6 +1,6 @@
 // Package realtime is a listener and a speaker for realtime speech services: the transcription
-// sessions of OpenAI, and Qwen-ASR and Qwen-TTS of Alibaba. Package patchbay/internal/voice/realtime
-// has their events.
+// sessions of OpenAI, and Qwen-ASR and Qwen-TTS of Alibaba. Package
+// patchbay/internal/voice/realtime has their events.
 //
 // Each utterance and each answer has a session of its own. Transcripts before the final one are
 // partial.

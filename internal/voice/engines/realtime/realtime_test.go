@@ -137,7 +137,8 @@ func rms(samples []int16) float64 {
 // An utterance without sound has an empty transcript.
 func TestListenNothing(t *testing.T) {
 	for _, spelling := range spellings {
-		s := realtimetest.New(t, realtimetest.Options{Spelling: spelling, Transcript: func([]int16) string { return "" }})
+		s := realtimetest.New(t, realtimetest.Options{Spelling: spelling,
+			Transcript: func([]int16) string { return "" }})
 		e, _ := newTest(t, s, spelling, defaultLimits, nil)
 		list, err := listen(t, e, nil)
 		if err != nil || len(list) != 1 || list[0].Text != "" || !list[0].Final {
@@ -282,7 +283,7 @@ func testFault(t *testing.T, spelling realtime.Spelling, f realtimetest.Fault, c
 		after.RetryAfter != realtimetest.RetryAfter {
 		t.Errorf("retry after %s", after.RetryAfter)
 	}
-	if strings.Contains(log.String(), realtimetest.Key) || err != nil && strings.Contains(err.Error(), realtimetest.Key) {
+	if shown := fmt.Sprint(log, err); strings.Contains(shown, realtimetest.Key) {
 		t.Errorf("the key is shown: %v\n%s", err, log)
 	}
 }
@@ -329,7 +330,7 @@ func TestSettings(t *testing.T) {
 		{Settings{URL: at, APIKey: "a b\n"}, "api_key"},
 	} {
 		err := c.s.Validate()
-		if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
+		if (c.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%+v: %v, want %q", c.s, err, c.problem)
 		}
 	}

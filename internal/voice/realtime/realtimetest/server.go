@@ -143,7 +143,7 @@ func New(t testing.TB, o Options) *Server {
 // connKey is the key of a request's connection.
 type connKey struct{}
 
-// SetFault changes how the server fails from the next connection on, and Error what it reports once.
+// SetFault changes how the server fails from the next connection on.
 func (s *Server) SetFault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,4 +307,11 @@ func (c *conn) at16(sound []byte) []int16 {
 		out = append(out, all[i*3/2])
 	}
 	return out
+}
+
+// Open returns the number of open connections.
+func (s *Server) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
 }
