@@ -121,7 +121,7 @@ func kinds(base *Base) []hub.Kind {
 			Name:     modelKind,
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
-				return base.models.build(b, *settings.(*openai.Settings), toolbox{base.tools, b})
+				return base.models.build(b, *settings.(*openai.Settings), botToolbox{base.tools, b})
 			},
 			Check: func(ctx context.Context, r *check.Report, b store.Bot, settings any, state hub.BotState) {
 				openai.CheckBot(ctx, r, hub.CheckName(b), b.Number, *settings.(*openai.Settings), state.Problem)

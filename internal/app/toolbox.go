@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"patchbay/internal/hub"
-	"patchbay/internal/plug/openai"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -17,15 +16,15 @@ import (
 // botTools holds the hub for bots that call tools. The hub is created after the bots.
 type botTools struct{ hub atomic.Pointer[hub.Hub] }
 
-// toolbox is the set of tools that one bot may call: those that its owner allows, limited to what
+// botToolbox is the set of tools that one bot may call: those that its owner allows, limited to what
 // the asker's key, and the key that last changed its settings, may call.
-type toolbox struct {
+type botToolbox struct {
 	tools *botTools
 	bot   store.Bot
 }
 
 // access returns the bot's access in one turn. The bool is false if it may call no tools.
-func (t toolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Access, bool, error) {
+func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Access, bool, error) {
 	b := t.tools.hub.Load()
 	if b == nil {
 		return nil, hub.Access{}, false, nil
@@ -50,7 +49,7 @@ func (t toolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Acc
 
 // bound returns the rules of the keys that a turn depends on: that of the asker, and that which
 // changed the bot's settings, if they are restricted.
-func (t toolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (string, error) {
+func (t botToolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (string, error) {
 	set := ""
 	if t.bot.SetBy != "" {
 		k, err := b.Store.Keys.ByID(ctx, t.bot.SetBy)
@@ -64,7 +63,7 @@ func (t toolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (string
 }
 
 // List implements [toolbox.Tools].
-func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named, error) {
+func (t botToolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named, error) {
 	b, who, ok, err := t.access(ctx, turn)
 	if !ok {
 		return nil, err
@@ -81,7 +80,7 @@ func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named, er
 }
 
 // Call implements [toolbox.Tools].
-func (t toolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
+func (t botToolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
 	progress func(tool.Progress)) (*tool.Result, error) {
 	b, who, ok, err := t.access(ctx, turn)
 	if !ok {
