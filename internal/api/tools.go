@@ -31,6 +31,7 @@ func (s *Server) toolOperations() {
 		In:      reflect.TypeFor[ToolCall](), Out: reflect.TypeFor[ToolLine](), Kind: "application/x-ndjson",
 		Scope: account.ScopeLearn}, s.call)
 	s.upstreamOperations()
+	s.voiceOperations()
 }
 
 // ToolCall is the body of /api/v1/tools/{name}/call.

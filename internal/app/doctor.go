@@ -70,6 +70,7 @@ func (e *examination) checkData(ctx context.Context) {
 	e.checkBus(ctx)
 	b.Registry.CheckBots(ctx, e.Report, e.botStates())
 	e.checkTools(ctx)
+	e.checkSpeechEngines(ctx)
 	e.checkBoards(ctx)
 	e.checkNodes(ctx)
 	points, err := LearnOptions(b, e.log)

@@ -68,6 +68,10 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		return l, err
 	}
 	l.close = append(l.close, func() { shutdownNow(nodes) })
+	speaking, err := newSpeech(ctx, b, log, newSpeechMetrics(nil))
+	if err != nil {
+		return l, err
+	}
 	people := control.New(control.Options{
 		Hub: h, Accounts: b.Accounts, Logger: log, Version: b.Version, PublicURL: c.PublicURL,
 		Instance:   localInstance(b),
@@ -77,6 +81,7 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 			return control.UpstreamHealth{Where: b.UpstreamWhere(u)}
 		},
 		Upstreams:     newUpstreamActions(b, log),
+		Voice:         speaking.actions(),
 		SecretActions: b.secretActions(),
 		Points:        points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),

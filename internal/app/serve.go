@@ -199,8 +199,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	socket.SetTools(learn.Tools())
 	registerQuiz(h, points, base, log)
+	speaking, err := newSpeech(ctx, base, log, newSpeechMetrics(registry))
+	if err != nil {
+		return err
+	}
 	around := deps{
-		hub: h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
+		speech: speaking,
+		hub:    h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
 		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
 	}
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
@@ -254,6 +259,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Disconnect:    h.DisconnectBot,
 		Upstream:      upstreamHealth(base, h, servers, clouds, joined),
 		Upstreams:     newUpstreamActions(base, log),
+		Voice:         speaking.actions(),
 		SecretActions: base.secretActions(),
 		Listen:        voices.boards.ListenOgg,
 		Hear:          voices.boards.ListenWAV,
@@ -334,6 +340,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return voices.Run(stop) })
+	running.Go(func() error { return speaking.Run(stop) })
 	running.Go(func() error { return people.Count(stop) })
 	running.Go(func() error { return base.models.Run(stop) })
 	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
@@ -348,9 +355,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		defer cancel()
 		programs.Drain()
 		pages.Drain()
-		var speaking sync.WaitGroup
-		speaking.Go(func() { voices.Drain(limit) })
-		defer speaking.Wait()
+		var talking sync.WaitGroup
+		talking.Go(func() { voices.Drain(limit) })
+		defer talking.Wait()
 		h.Drain(limit)
 		cable.Shutdown(limit) //nolint:errcheck // the rest ends with the process
 		nodes.Shutdown(limit) //nolint:errcheck // the rest ends with the process

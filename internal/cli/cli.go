@@ -53,6 +53,19 @@ type cli struct {
 		Reboot  deviceRebootCmd  `cmd:"" help:"Reboot a device."`
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
+	Voice struct {
+		Engine struct {
+			Add   voiceEngineAddCmd   `cmd:"" help:"Add a speech engine."`
+			List  voiceEngineListCmd  `cmd:"" help:"List speech engines and their status."`
+			Show  voiceEngineShowCmd  `cmd:"" help:"Show a speech engine and its settings."`
+			Set   voiceEngineSetCmd   `cmd:"" help:"Change a speech engine, or turn it on or off."`
+			Rm    voiceEngineRmCmd    `cmd:"" help:"Remove a speech engine."`
+			Move  voiceEngineMoveCmd  `cmd:"" help:"Change the order of the speech engines."`
+			Check voiceEngineCheckCmd `cmd:"" help:"Check a speech engine."`
+			Try   voiceEngineTryCmd   `cmd:"" help:"Speak a text, or understand a sound file."`
+		} `cmd:"" help:"Speech engines."`
+	} `cmd:"" group:"devices" help:"Talking with boards."`
+
 	Node struct {
 		List     nodeListCmd     `cmd:"" help:"List nodes and their connection status."`
 		Describe nodeDescribeCmd `cmd:"" help:"Show a node, its commands and its tools."`

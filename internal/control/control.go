@@ -38,6 +38,8 @@ type Options struct {
 	Upstream func(store.Upstream) UpstreamHealth
 	// Upstreams are the operations on upstreams that depend on their kind.
 	Upstreams UpstreamActions
+	// Voice are the operations on speech engines that depend on their kind.
+	Voice VoiceActions
 	// SecretActions are the operations on the secrets of the installation.
 	SecretActions SecretActions
 	// Points is Learn; nil if there is none.

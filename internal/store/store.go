@@ -70,6 +70,7 @@ type DB struct {
 	Traces        Traces
 	Media         Media
 	Upstreams     Upstreams
+	SpeechEngines SpeechEngines
 	ShimNodes     ShimNodes
 	ToolRules     ToolRules
 	Calls         Calls
@@ -125,6 +126,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Traces = Traces{db}
 	db.Media = Media{db}
 	db.Upstreams = Upstreams{db}
+	db.SpeechEngines = SpeechEngines{db}
 	db.ShimNodes = ShimNodes{db}
 	db.ToolRules = ToolRules{db}
 	db.Calls = Calls{db}

@@ -12,8 +12,12 @@ type Link struct {
 	Engine
 	// Circuit is shared by all chains that have the engine; nil: none.
 	Circuit *Circuit
-	// OnFailure is called for each failure, for the log and the metrics. It may be nil.
+	// Slots limits how many utterances and speeches use the engine at a time; nil: any number.
+	Slots *Slots
+	// OnFailure is called for each failure, and OnResult for each success with how long it took
+	// after the end of the speech, or after the sentence was there. They may be nil.
 	OnFailure func(stage string, err *Error)
+	OnResult  func(stage string, took time.Duration)
 }
 
 // The stages that [Link.OnFailure] gets.
@@ -32,9 +36,13 @@ func (l *Link) failed(stage string, err *Error) {
 	}
 }
 
-func (l *Link) succeeded() {
+// succeeded records a success.
+func (l *Link) succeeded(stage string, took time.Duration) {
 	if l.Circuit != nil {
 		l.Circuit.record(nil, time.Now())
+	}
+	if l.OnResult != nil {
+		l.OnResult(stage, took)
 	}
 }
 
@@ -89,6 +97,7 @@ type timeLimit struct {
 
 	mu    sync.Mutex
 	timer *time.Timer // nil while it is stopped
+	since time.Time   // when it was started last
 }
 
 // newTimeLimit returns a stopped limit and the context that it cancels.
@@ -104,15 +113,19 @@ func (t *timeLimit) startFor(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer == nil {
+		t.since = time.Now()
 		t.timer = time.AfterFunc(d, func() { t.cancel(Errorf(Timeout, "no result within %s", d)) })
 	}
 }
 
-func (t *timeLimit) stop() {
+// stop stops it and returns how long it ran; 0 if it was stopped.
+func (t *timeLimit) stop() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
-		t.timer = nil
+	if t.timer == nil {
+		return 0
 	}
+	t.timer.Stop()
+	t.timer = nil
+	return time.Since(t.since)
 }

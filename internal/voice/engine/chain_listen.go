@@ -34,12 +34,17 @@ type attempt struct {
 	Utterance
 	ctx   context.Context
 	limit *timeLimit
+	slots *Slots
+	once  sync.Once // of close, which the end of the utterance and a failure may call
 }
 
 func (a *attempt) close() {
-	a.limit.stop()
-	a.limit.cancel(nil)
-	a.Utterance.Close()
+	a.once.Do(func() {
+		a.limit.stop()
+		a.limit.cancel(nil)
+		a.Utterance.Close()
+		a.slots.release()
+	})
 }
 
 func (u *chainUtterance) Write(samples []int16) error {
@@ -83,8 +88,7 @@ func (u *chainUtterance) Next() (Transcript, error) {
 			return Transcript{}, io.EOF
 		case err == nil:
 			if t.Final {
-				a.limit.stop()
-				u.links[0].succeeded()
+				u.links[0].succeeded(StageListen, a.limit.stop())
 			}
 			return t, nil
 		}
@@ -100,14 +104,14 @@ func (u *chainUtterance) open() (*attempt, error) {
 	for a == nil && len(u.links) > 0 && u.ctx.Err() == nil {
 		ctx, limit := newTimeLimit(u.ctx, u.chain.limit(len(u.links)))
 		limit.start()
-		of, err := u.links[0].Listener.Listen(ctx, u.hints)
+		of, err := u.links[0].listen(ctx, u.hints)
 		limit.stop()
 		if err != nil {
 			limit.cancel(nil)
 			u.fail(err)
 			continue
 		}
-		a = &attempt{of, ctx, limit}
+		a = &attempt{Utterance: of, ctx: ctx, limit: limit, slots: u.links[0].Slots}
 		u.begin(a)
 	}
 	switch {

@@ -49,7 +49,9 @@ type voiceAttempt struct {
 	Speech
 	ctx   context.Context
 	limit *timeLimit
+	slots *Slots
 	fed   chan struct{} // closed when the engine gets no more sentences
+	took  time.Duration // until the last clip
 }
 
 func (a *voiceAttempt) close() {
@@ -57,6 +59,7 @@ func (a *voiceAttempt) close() {
 	a.limit.cancel(nil)
 	a.Speech.Close()
 	<-a.fed
+	a.slots.release()
 }
 
 // Write adds a sentence. Texts without letters and digits are left out. It waits while many
@@ -122,7 +125,7 @@ func (s *ChainSpeech) Next() (Clip, error) {
 		clip, err := a.Next()
 		s.mu.Lock()
 		s.waiting = false
-		a.limit.stop()
+		a.took = a.limit.stop()
 		s.mu.Unlock()
 		switch {
 		case s.ctx.Err() != nil:
@@ -168,7 +171,7 @@ func (s *ChainSpeech) open() (*voiceAttempt, error) {
 		}
 		ctx, limit := newTimeLimit(s.ctx, s.chain.limit(len(s.links)))
 		limit.start()
-		of, err := s.links[0].Speaker.Speak(ctx, s.manner)
+		of, err := s.links[0].speak(ctx, s.manner)
 		limit.stop()
 		if err != nil {
 			limit.cancel(nil)
@@ -178,7 +181,7 @@ func (s *ChainSpeech) open() (*voiceAttempt, error) {
 			s.fail(err)
 			continue
 		}
-		s.voice = &voiceAttempt{of, ctx, limit, make(chan struct{})}
+		s.voice = &voiceAttempt{Speech: of, ctx: ctx, limit: limit, slots: s.links[0].Slots, fed: make(chan struct{})}
 		s.mu.Lock()
 		s.spoken = 0
 		first := s.dropped
@@ -256,7 +259,7 @@ func (s *ChainSpeech) complete() {
 	if s.clip == nil {
 		return
 	}
-	s.links[0].succeeded()
+	s.links[0].succeeded(StageSpeak, s.voice.took)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spoken += letters(s.clip.Text)

@@ -27,11 +27,15 @@ type Circuit struct {
 	refused  bool      // the key
 }
 
-// Problem returns the last error of the engine, or nil after a success.
-func (c *Circuit) Problem() *Error {
+// State returns the last error of the engine, or nil after a success, and until when the engine is
+// left out: forever is set for a refused key.
+func (c *Circuit) State() (last *Error, until time.Time, forever bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last
+	if time.Now().Before(c.until) {
+		until = c.until
+	}
+	return c.last, until, c.refused
 }
 
 // allow returns nil if the engine may be used now, or its last error.

@@ -54,6 +54,9 @@ func (e *Error) Error() string { return string(e.Class) + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Text returns what people are told.
+func (e *Error) Text() i18n.Text { return classTexts[e.Class].With() }
+
 // In returns what people are told, in a language.
 func (e *Error) In(l i18n.Lang) string { return classTexts[e.Class].In(l) }
 

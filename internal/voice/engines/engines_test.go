@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 			}
 			var r check.Report
 			r.Lang = i18n.English
-			engines.Check(t.Context(), &r, "speech.url", e)
+			engines.Check(t.Context(), &r, "speech.url", engines.AdviceAddress, e)
 			if len(r.Findings) != 1 || r.Findings[0].State != c.state ||
 				!strings.Contains(r.Findings[0].Found, c.want) {
 				t.Errorf("found %+v, want %q", r.Findings, c.want)

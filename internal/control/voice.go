@@ -1,0 +1,131 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
+	"patchbay/internal/store"
+)
+
+// VoiceActions are the operations on speech engines that depend on their kind. Engines with number
+// 0 are those of the configuration. Errors about input are, or wrap, an [*Error].
+type VoiceActions struct {
+	// Kinds describes the kinds of engines.
+	Kinds func(i18n.Lang) []EngineKind
+	// Configured lists the engines of the configuration.
+	Configured func() []store.SpeechEngine
+	// Draft returns an engine with changed settings, valid and sealed. Dropped are the secrets that
+	// were removed because the address changed.
+	Draft func(e store.SpeechEngine, set SettingTexts) (changed store.SpeechEngine, dropped []string, err error)
+	// Shown returns the settings of an engine with masked secrets, Texts as texts with empty ones.
+	Shown func(store.SpeechEngine) (map[string]json.RawMessage, error)
+	Texts func(store.SpeechEngine) (map[string]string, error)
+	// Health and Where are what this instance knows of an engine.
+	Health func(store.SpeechEngine) EngineHealth
+	Where  func(store.SpeechEngine) (where string, listens, speaks bool)
+	// Check, Say and Hear use an engine, which may be a draft.
+	Check func(context.Context, store.SpeechEngine) (EngineFound, error)
+	Say   func(ctx context.Context, e store.SpeechEngine, text string) (EngineSaid, error)
+	Hear  func(ctx context.Context, e store.SpeechEngine, sound []byte, language string) (EngineHeard, error)
+	// Refresh takes up changes of the engines.
+	Refresh func(context.Context) error
+}
+
+// EngineKind is a kind of speech engine with its settings.
+type EngineKind struct {
+	Name     string        `json:"name"`
+	Title    string        `json:"title"`
+	About    string        `json:"about"`
+	Listens  bool          `json:"listens"`
+	Speaks   bool          `json:"speaks"`
+	Settings []hub.Setting `json:"settings"`
+}
+
+// EngineKindList is the list of kinds of speech engines.
+type EngineKindList struct {
+	Kinds []EngineKind `json:"kinds"`
+}
+
+// States of a speech engine in [EngineHealth].
+const (
+	EngineUnused  = "unused"  // nobody has used it since the start
+	EngineReady   = "ready"   // it worked
+	EngineFailing = "failing" // the last use failed
+	EnginePaused  = "paused"  // it is left out for a while
+	EngineRefused = "refused" // it is left out until its settings change
+	EngineBroken  = "broken"  // its settings cannot be read
+)
+
+// EngineHealth is what an instance knows of a speech engine since the start, or since its settings
+// changed.
+type EngineHealth struct {
+	State string `json:"state,omitempty"` // one of the Engine… constants
+	// ListenMS is how long it takes from the end of speech to its text, SpeakMS from a sentence to
+	// its sound, on average of the last uses; 0: not known yet.
+	ListenMS int64     `json:"listen_ms,omitempty"`
+	SpeakMS  int64     `json:"speak_ms,omitempty"`
+	Until    time.Time `json:"until,omitzero"` // of the pause
+	// Problem is the last error; it may be over.
+	Problem  i18n.Text `json:"-"`
+	Cause    string    `json:"cause,omitempty"`
+	FailedAt time.Time `json:"failed_at,omitzero"`
+}
+
+// Engine is a speech engine in the list of /api/v1/voice/engines.
+type Engine struct {
+	store.SpeechEngine
+	// Configured is set for an engine of the configuration, which comes before all others and has
+	// no number.
+	Configured bool   `json:"configured,omitempty"`
+	Where      string `json:"where,omitempty"` // its address
+	Listens    bool   `json:"listens"`
+	Speaks     bool   `json:"speaks"`
+	EngineHealth
+	Problem string `json:"problem,omitempty"`
+}
+
+// EngineList is the list of speech engines, in the order in which they are tried.
+type EngineList struct {
+	Engines []Engine `json:"engines"`
+}
+
+// EngineDetail is a speech engine with its settings, secrets masked.
+type EngineDetail struct {
+	Engine
+	Settings map[string]json.RawMessage `json:"settings"`
+	// Dropped are the settings that were removed because the address changed, which Notice
+	// explains.
+	Dropped []string `json:"dropped,omitempty"`
+	Notice  string   `json:"notice,omitempty"`
+	// Found is the result of the check before a change.
+	Found *EngineFound `json:"found,omitempty"`
+}
+
+// EngineFound is the result of a check: the engine spoke a sentence, and listened to it.
+type EngineFound struct {
+	Listens  bool  `json:"listens"`
+	Speaks   bool  `json:"speaks"`
+	ListenMS int64 `json:"listen_ms,omitempty"`
+	SpeakMS  int64 `json:"speak_ms,omitempty"`
+	// Problem says what is wrong, and Cause has the details.
+	Problem string    `json:"problem,omitempty"`
+	Message i18n.Text `json:"-"`
+	Cause   string    `json:"cause,omitempty"`
+}
+
+// EngineSaid is a text as an engine speaks it.
+type EngineSaid struct {
+	Sound    []byte `json:"sound"`    // a WAV file
+	FirstMS  int64  `json:"first_ms"` // until the first sound
+	LengthMS int64  `json:"length_ms"`
+}
+
+// EngineHeard is what an engine understood.
+type EngineHeard struct {
+	Text     string `json:"text"`
+	Language string `json:"language,omitempty"`
+	TookMS   int64  `json:"took_ms"`
+}
