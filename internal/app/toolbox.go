@@ -16,8 +16,8 @@ import (
 // botTools holds the hub for bots that call tools. The hub is created after the bots.
 type botTools struct{ hub atomic.Pointer[hub.Hub] }
 
-// botToolbox is the set of tools that one bot may call: those that its owner allows, limited to what
-// the asker's key, and the key that last changed its settings, may call.
+// botToolbox is the set of tools that one bot may call: those that its owner allows, limited to
+// what the asker's key, and the key that last changed its settings, may call.
 type botToolbox struct {
 	tools *botTools
 	bot   store.Bot

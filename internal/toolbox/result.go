@@ -16,7 +16,7 @@ const (
 	TooLong         = "Error: the arguments are too long; 16 KiB are the most."
 	NeedsInput      = "Error: this needs an answer of the person, who cannot be asked from here. " +
 		"Do not call it again; tell the person."
-	OutOfTime       = "Error: the time for calls is over, so there is no result."
+	OutOfTime = "Error: the time for calls is over, so there is no result."
 )
 
 // ResultText returns a result as text for the model, at most limit bytes plus a note about the

@@ -39,8 +39,8 @@ const (
 
 // Trial is what a test of an engine found.
 type Trial struct {
-	// Listen and Speak are how long it took to understand and until there was sound; 0 if it was not
-	// tried.
+	// Listen and Speak are how long it took to understand and until there was sound; 0 if it was
+	// not tried.
 	Listen, Speak time.Duration
 	// Problem is what people are told, and Cause the details, without secrets; zero: all is well.
 	Problem i18n.Text

@@ -1,5 +1,5 @@
-// Package realtime is the codec of realtime speech APIs: JSON events over a WebSocket, with sound in
-// base64. OpenAI defined them, and services such as Qwen of Alibaba, vLLM and speaches follow, each
+// Package realtime is the codec of realtime speech APIs: JSON events over a WebSocket, with sound
+// in base64. OpenAI defined them, and services such as Qwen of Alibaba, vLLM and speaches follow, each
 // in the spelling of its time. Events of the server are accepted in all spellings; what is sent is
 // spelt as the service expects.
 //
@@ -90,8 +90,8 @@ func (u *Usage) Add(o Usage) {
 	u.OutputAudio += o.OutputAudio
 }
 
-// Error is a failure that a service reports. The text of the service is left out: it may repeat what
-// was said.
+// Error is a failure that a service reports. The text of the service is left out: it may repeat
+// what was said.
 type Error struct{ Type, Code, Param string }
 
 func (e *Error) Error() string {

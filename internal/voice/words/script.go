@@ -35,7 +35,8 @@ func IsForeign(text, language string) bool {
 		if !unicode.IsLetter(r) {
 			continue
 		}
-		if unicode.Is(unicode.Latin, r) || unicode.In(r, allowed...) || unicode.In(r, unicode.Common, unicode.Inherited) {
+		if unicode.Is(unicode.Latin, r) || unicode.In(r, allowed...) ||
+			unicode.In(r, unicode.Common, unicode.Inherited) {
 			foreign--
 		} else {
 			foreign++

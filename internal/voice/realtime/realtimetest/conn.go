@@ -372,11 +372,11 @@ func (c *conn) onTruncate(m *clientEvent) {
 		c.s.violation("a truncation of an item without sound")
 		return
 	}
-	had := duration(x.sound)
+	had, at := duration(x.sound), time.Duration(m.EndMS)*time.Millisecond
 	c.s.update(func() {
-		c.got.Truncations = append(c.got.Truncations, Truncation{m.ItemID, time.Duration(m.EndMS) * time.Millisecond, had})
+		c.got.Truncations = append(c.got.Truncations, Truncation{m.ItemID, at, had})
 	})
-	if at := time.Duration(m.EndMS) * time.Millisecond; at > had || at < 0 {
+	if at > had || at < 0 {
 		c.fail("invalid_value", "audio_end_ms")
 		c.s.violation(fmt.Sprintf("a truncation at %s of %s", at, had))
 		return
