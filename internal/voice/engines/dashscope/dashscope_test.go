@@ -6,10 +6,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,110 +32,23 @@ func newEngine(t *testing.T, server *dashscopetest.Server, s dashscope.Settings,
 	return e
 }
 
-// ramp returns n samples that differ.
-func ramp(n int) []int16 {
-	s := make([]int16, n)
-	for i := range s {
-		s[i] = int16(i*37 - 30000)
-	}
-	return s
-}
-
-// listen has an engine hear samples, and returns all transcripts.
-func listen(ctx context.Context, t *testing.T, e engine.Engine, samples []int16, h engine.Hints) (
-	list []engine.Transcript, err error) {
-	t.Helper()
-	u, err := e.Listener.Listen(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	defer u.Close()
-	for piece := range slices.Chunk(samples, 700) {
-		if u.Write(piece) != nil {
-			break // Next returns it too
-		}
-	}
-	_ = u.Finish()
-	for {
-		heard, err := u.Next()
-		if err == io.EOF {
-			return list, nil
-		}
-		if err != nil {
-			return list, err
-		}
-		list = append(list, heard)
-	}
-}
-
-// speak has an engine say texts, and returns what its clips say and their sound.
-func speak(ctx context.Context, t *testing.T, e engine.Engine, m engine.Manner, texts ...string) (
-	said []string, sound []byte, err error) {
-	t.Helper()
-	s, err := e.Speaker.Speak(ctx, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer s.Close()
-	go func() {
-		for _, text := range texts {
-			if s.Write(text) != nil {
-				return
-			}
-		}
-		_ = s.Finish()
-	}()
-	for {
-		clip, err := s.Next()
-		if err == io.EOF {
-			return said, sound, nil
-		}
-		if err != nil {
-			return said, sound, err
-		}
-		data, err := io.ReadAll(clip.Sound)
-		said, sound = append(said, clip.Text), append(sound, data...)
-		clip.Sound.Close()
-		if err != nil {
-			return said, sound, err
-		}
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
-
-// clean checks that nothing is left of an engine, and what the service noted.
+// clean closes an engine and checks that nothing is left of it.
 func clean(t *testing.T, server *dashscopetest.Server, e engine.Engine) {
 	t.Helper()
 	e.Close()
-	eventually(t, "WebSockets are left open", func() bool { return server.Open() == 0 })
-	stacks := make([]byte, 1<<20)
-	eventually(t, "goroutines are left", func() bool {
-		all := string(stacks[:runtime.Stack(stacks, true)])
-		return !strings.Contains(all, "engines/dashscope.(*") && !strings.Contains(all, "engines/socket.(*Conn)")
-	})
-	if v := server.Violations(); len(v) > 0 {
-		t.Errorf("violations: %q", v)
-	}
+	server.Clean(t, "engines/dashscope")
 }
 
 // TestListenGolden checks the messages of an utterance, and that the next one uses the connection.
 func TestListenGolden(t *testing.T) {
-	samples := ramp(4000)
+	samples := sockettest.Ramp(4000)
 	var got []int16
 	server := dashscopetest.New(t, dashscopetest.Options{
 		Partials:   []dashscopetest.Partial{{Text: "今天"}, {Text: "今天天气。", End: true}},
 		Transcript: func(all []int16) string { got = all; return "怎么样？" }})
 	e := newEngine(t, server, dashscope.Settings{Vocabulary: "vocab-1", Languages: []string{"zh", "en"}}, io.Discard)
 	for range 2 {
-		list, err := listen(t.Context(), t, e, samples, engine.Hints{})
+		list, err := sockettest.Listen(t.Context(), e, samples, engine.Hints{})
 		want := engine.Transcript{Text: "今天天气。怎么样？", Final: true}
 		if err != nil || len(list) == 0 || list[len(list)-1] != want {
 			t.Fatalf("%+v, %v", list, err)
@@ -183,7 +94,7 @@ func TestModels(t *testing.T) {
 		server := dashscopetest.New(t, dashscopetest.Options{Partials: []dashscopetest.Partial{{Text: "a"}},
 			Transcript: func([]int16) string { return "hello" }})
 		e := newEngine(t, server, c.s, io.Discard)
-		list, err := listen(t.Context(), t, e, ramp(3200), c.h)
+		list, err := sockettest.Listen(t.Context(), e, sockettest.Ramp(3200), c.h)
 		if err != nil || list[len(list)-1].Text != "hello" {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -204,7 +115,7 @@ func TestPartials(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"good", "good morning.", "good morning. how"} {
-		if err := u.Write(ramp(1600)); err != nil {
+		if err := u.Write(sockettest.Ramp(1600)); err != nil {
 			t.Fatal(err)
 		}
 		if heard, err := u.Next(); err != nil || heard != (engine.Transcript{Text: want}) {
@@ -236,7 +147,7 @@ func TestSpeakGolden(t *testing.T) {
 	server := dashscopetest.New(t, dashscopetest.Options{})
 	e := newEngine(t, server, dashscope.Settings{Voice: "longxiaochun", Speed: 1.5}, io.Discard)
 	for range 2 {
-		said, sound, err := speak(t.Context(), t, e, engine.Manner{Voice: "loongbella"},
+		said, sound, err := sockettest.Speak(t.Context(), e, engine.Manner{Voice: "loongbella"},
 			"Hello,", "world.", "床前", "明月光。")
 		want := []string{"Hello, world.", "床前明月光。"}
 		if diff := cmp.Diff(want, said); diff != "" || err != nil || len(sound) != 2*1440*(13+6) {
@@ -306,7 +217,7 @@ func TestSpeakPause(t *testing.T) {
 		}
 		clip.Sound.Close()
 		if i == 0 {
-			eventually(t, "the first task does not end", func() bool { return len(server.Tasks()) == 1 })
+			sockettest.Eventually(t, "the first task does not end", func() bool { return len(server.Tasks()) == 1 })
 		}
 	}
 	if err := s.Finish(); err != nil {
@@ -357,33 +268,15 @@ func TestWarm(t *testing.T) {
 		e.Speaker.(engine.Warmer).Warm(t.Context())
 		e.Listener.(engine.Warmer).Warm(t.Context())
 	}
-	eventually(t, "no connections", func() bool { return server.Opened() == 2 })
-	if said, _, err := speak(t.Context(), t, e, engine.Manner{}, "Hello."); err != nil || len(said) != 1 {
+	sockettest.Eventually(t, "no connections", func() bool { return server.Opened() == 2 })
+	if said, _, err := sockettest.Speak(t.Context(), e, engine.Manner{}, "Hello."); err != nil || len(said) != 1 {
 		t.Error(said, err)
 	}
-	if _, err := listen(t.Context(), t, e, ramp(100), engine.Hints{}); err != nil {
+	if _, err := sockettest.Listen(t.Context(), e, sockettest.Ramp(100), engine.Hints{}); err != nil {
 		t.Error(err)
 	}
 	if server.Opened() != 2 {
 		t.Errorf("%d connections", server.Opened())
 	}
 	clean(t, server, e)
-}
-
-// buffer is a [bytes.Buffer] for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

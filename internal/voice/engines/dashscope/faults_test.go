@@ -60,16 +60,16 @@ func (f fault) check(t *testing.T) {
 	name := fmt.Sprintf("%s %s", f.Fault, f.stage)
 	server := dashscopetest.New(t, dashscopetest.Options{Options: sockettest.Options{Fault: f.Fault, Stage: f.stage},
 		Transcript: func([]int16) string { return "secret words" }})
-	var log buffer
+	var log sockettest.Log
 	e := newEngine(t, server, dashscope.Settings{}, &log)
 	begin := time.Now()
-	list, err := listen(t.Context(), t, e, ramp(5*1600), engine.Hints{})
+	list, err := sockettest.Listen(t.Context(), e, sockettest.Ramp(5*1600), engine.Hints{})
 	f.verdict(t, name+", listening", f.listen, err)
 	if want := map[bool]string{true: "", false: "secret words"}[f.Fault == dashscopetest.EmptyText]; f.listen == "" &&
 		(len(list) == 0 || list[len(list)-1] != engine.Transcript{Text: want, Final: true}) {
 		t.Errorf("%s: %+v", name, list)
 	}
-	_, _, err = speak(t.Context(), t, e, engine.Manner{}, "One secret.", "Two secrets.")
+	_, _, err = sockettest.Speak(t.Context(), e, engine.Manner{}, "One secret.", "Two secrets.")
 	f.verdict(t, name+", speaking", f.speak, err)
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("%s took %s", name, took)
@@ -82,7 +82,7 @@ func (f fault) check(t *testing.T) {
 		t.Errorf("%s: violations %q", name, v)
 	}
 	e.Close()
-	eventually(t, name+": a WebSocket is left", func() bool { return server.Open() == 0 })
+	sockettest.Eventually(t, name+": a WebSocket is left", func() bool { return server.Open() == 0 })
 }
 
 // verdict checks an error.
@@ -106,11 +106,11 @@ func TestStale(t *testing.T) {
 			Stage: dashscopetest.Again}, Transcript: func([]int16) string { return "hello" }})
 		e := newEngine(t, server, dashscope.Settings{}, io.Discard)
 		for i := range 2 {
-			list, err := listen(t.Context(), t, e, ramp(5000), engine.Hints{})
+			list, err := sockettest.Listen(t.Context(), e, sockettest.Ramp(5000), engine.Hints{})
 			if err != nil || list[len(list)-1].Text != "hello" {
 				t.Errorf("%s: %+v, %v", f, list, err)
 			}
-			if said, _, err := speak(t.Context(), t, e, engine.Manner{}, "Hello."); err != nil || len(said) != 1 {
+			if said, _, err := sockettest.Speak(t.Context(), e, engine.Manner{}, "Hello."); err != nil || len(said) != 1 {
 				t.Errorf("%s: %q, %v", f, said, err)
 			}
 			if want := 2 * (i + 1); server.Opened() != want {
