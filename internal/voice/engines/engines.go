@@ -14,13 +14,14 @@ import (
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/realtime"
 	"patchbay/internal/voice/engines/stream"
+	"patchbay/internal/voice/engines/volcengine"
 	"patchbay/internal/voice/engines/wyoming"
 )
 
 // Kinds lists the kinds of engines, in the order in which people are shown them.
 func Kinds() []engine.Kind {
-	return []engine.Kind{openai.Kind(), stream.Kind(), wyoming.Kind(), dashscope.Kind(), realtime.Kind(),
-		httpspeech.Kind()}
+	return []engine.Kind{openai.Kind(), stream.Kind(), wyoming.Kind(), dashscope.Kind(), volcengine.Kind(),
+		realtime.Kind(), httpspeech.Kind()}
 }
 
 // Settings define an engine by its address. Address is required.

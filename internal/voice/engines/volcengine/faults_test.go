@@ -28,8 +28,9 @@ func faults() (list []fault) {
 		sockettest.NotFound: engine.Input, sockettest.TooMany: engine.Quota, sockettest.Failing: engine.Broken,
 		sockettest.Overloaded: engine.Busy, sockettest.HangBefore: engine.Timeout,
 		sockettest.HangAfter: engine.Timeout, volcenginetest.WrongLength: engine.Broken,
-		volcenginetest.BadGzip: engine.Broken, volcenginetest.Busy: engine.Busy, volcenginetest.Parameters: engine.Input,
-		volcenginetest.Internal: engine.Broken, volcenginetest.NoQuota: engine.Quota} {
+		volcenginetest.BadGzip: engine.Broken, volcenginetest.Busy: engine.Busy,
+		volcenginetest.Parameters: engine.Input, volcenginetest.Internal: engine.Broken,
+		volcenginetest.NoQuota: engine.Quota} {
 		list = append(list, fault{f, "", class, class})
 	}
 	for f, class := range map[sockettest.Fault]engine.Class{sockettest.Hang: engine.Timeout,

@@ -62,13 +62,15 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 			return engine.Engine{}, err
 		}
 		*of.server = socket.Server{URL: address, Dial: o.Dial, Timeout: connectTime, Secrets: c.secrets,
-			Header: http.Header{"X-Api-App-Key": {s.AppKey}, "X-Api-Resource-Id": {of.resource}, "User-Agent": {"patchbay"}}}
+			Header: http.Header{"X-Api-App-Key": {s.AppKey}, "X-Api-Resource-Id": {of.resource},
+				"User-Agent": {"patchbay"}}}
 		if s.AccessKey != "" {
 			of.server.Header.Set("X-Api-Access-Key", s.AccessKey)
 		}
 	}
 	c.speaking.Open = c.connect
-	return engine.Engine{Listener: engine.ListenLive(c.recognise), Speaker: newSpeaker(c), Release: c.speaking.Close}, nil
+	return engine.Engine{Listener: engine.ListenLive(c.recognise), Speaker: newSpeaker(c),
+		Release: c.speaking.Close}, nil
 }
 
 // open opens a connection with an id of its own.
@@ -143,5 +145,6 @@ func (c *client) failed(ctx context.Context, conn *socket.Conn, err error) {
 	} else if e, ok := errors.AsType[*socket.StatusError](err); ok {
 		header = e.Header
 	}
-	c.log.Debug("volcengine: the engine failed", "host", c.speak.URL.Host, "log_id", header.Get("X-Tt-Logid"), "error", err)
+	c.log.Debug("volcengine: the engine failed", "host", c.speak.URL.Host, "log_id", header.Get("X-Tt-Logid"),
+		"error", err)
 }

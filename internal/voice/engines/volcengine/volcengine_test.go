@@ -90,7 +90,8 @@ func TestPartials(t *testing.T) {
 	if err := u.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if heard, err := u.Next(); err != nil || heard != (engine.Transcript{Text: "good morning. how are you?", Final: true}) {
+	want := engine.Transcript{Text: "good morning. how are you?", Final: true}
+	if heard, err := u.Next(); err != nil || heard != want {
 		t.Errorf("%+v, %v", heard, err)
 	}
 	u.Close()
@@ -112,7 +113,8 @@ func TestSpeakGolden(t *testing.T) {
 		for range 2 {
 			said, sound, err := sockettest.Speak(t.Context(), e, engine.Manner{Voice: "zh_male_x"},
 				"Hello,", "world.", "床前", "明月光。")
-			if text := strings.Join(said, ""); text != strings.Join(c.want, "") || err != nil || len(sound) != 2*1440*(13+6) {
+			text := strings.Join(said, "")
+			if text != strings.Join(c.want, "") || err != nil || len(sound) != 2*1440*(13+6) {
 				t.Errorf("%q, %d bytes, %v", said, len(sound), err)
 			}
 			if c.model == "seed-tts-1.0" && !slices.Equal(said, c.want) {
@@ -144,13 +146,14 @@ func TestSpeakOpus(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(sound), "OggS") {
 		t.Errorf("%d bytes, %v", len(sound), err)
 	}
-	if request := server.Sessions()[0].Request; !strings.Contains(request, `"format":"ogg_opus","sample_rate":24000,"bit_rate":32000`) {
+	const format = `"format":"ogg_opus","sample_rate":24000,"bit_rate":32000`
+	if request := server.Sessions()[0].Request; !strings.Contains(request, format) {
 		t.Error(request)
 	}
 	clean(t, server, e)
 }
 
-// A session that is broken off is canceled, nobody waits for that, and its connection is used again.
+// A session that is broken off is canceled, and nobody waits for that.
 func TestSpeakBrokenOff(t *testing.T) {
 	server := volcenginetest.New(t, volcenginetest.Options{CancelDelay: 300 * time.Millisecond})
 	e := newEngine(t, server, volcengine.Settings{}, io.Discard)
@@ -182,8 +185,8 @@ func TestSpeakBrokenOff(t *testing.T) {
 	clean(t, server, e)
 }
 
-// A sentence that is not complete is spoken although no more text comes, and later text is a session
-// of its own, on the same connection.
+// A sentence that is not complete is spoken although no more text comes, and later text is a
+// session of its own, on the same connection.
 func TestSpeakPause(t *testing.T) {
 	server := volcenginetest.New(t, volcenginetest.Options{})
 	e := newEngine(t, server, volcengine.Settings{SpeakModel: "seed-tts-1.0"}, io.Discard)

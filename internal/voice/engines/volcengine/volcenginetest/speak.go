@@ -90,8 +90,8 @@ func (c *conn) begin(f wire.Frame) bool {
 		(c.opus || audio.Format == "pcm") && audio.Rate == speakRate && audio.Speed >= -50 && audio.Speed <= 100
 }
 
-// request handles a frame of the session, and reports whether the connection goes on and the session
-// has ended.
+// request handles a frame of the session, and reports whether the connection goes on and the
+// session has ended.
 func (c *conn) request(f wire.Frame) (goesOn, ended bool) {
 	switch f.Event {
 	case wire.TaskRequest:
@@ -156,7 +156,8 @@ func (c *conn) say(text string) bool {
 	}
 	for len(sound) > 0 {
 		n := min(len(sound), 4800)
-		c.send(wire.Frame{Type: wire.AudioResponse, Flags: wire.WithEvent, Event: wire.Audio, ID: c.id, Payload: sound[:n]})
+		c.send(wire.Frame{Type: wire.AudioResponse, Flags: wire.WithEvent, Event: wire.Audio, ID: c.id,
+			Payload: sound[:n]})
 		if c.frames++; c.frames == 1 && !c.At(First) || c.frames == 3 && !c.At(Middle) {
 			return false
 		}
