@@ -79,14 +79,23 @@ func configuredEngines(c config.Speech, o engine.Options) (links []engine.Link, 
 	}
 	add("speech.url", engines.Settings{Address: c.URL, Key: c.Key, NoSpeaking: c.SpeakURL != ""})
 	add("speech.speak_url", engines.Settings{Address: c.SpeakURL, Key: c.SpeakKey, NoListening: true})
-	return links, err
+	if err != nil {
+		return nil, err
+	}
+	local, err := programs(c, o)
+	return append(links, local...), err
 }
 
 func addressOf(c config.Speech, name string) string {
-	if name == "speech.speak_url" {
+	switch name {
+	case "speech.url":
+		return c.URL
+	case "speech.speak_url":
 		return c.SpeakURL
+	case "speech.listen_command":
+		return c.ListenCommand[0]
 	}
-	return c.URL
+	return c.SpeakCommand[0]
 }
 
 // watch has an engine report to its state, the metrics and the log.

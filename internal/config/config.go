@@ -123,6 +123,9 @@ type Speech struct {
 	Format      string `key:"format" default:"opus" oneof:"opus,wav,pcm" doc:"Format in which speech is requested."`
 	SpeakURL    string `key:"speak_url" doc:"Address of the engine that speaks, if it differs from url."`
 	SpeakKey    string `key:"speak_key" secret:"true" doc:"API key for speak_url."`
+
+	ListenCommand []string `key:"listen_command" doc:"Program on this machine that understands speech, and its arguments: it gets a WAV file as {file} or on its standard input, and writes the text; {lang} is the language. It is used if url is empty or fails."`
+	SpeakCommand  []string `key:"speak_command" doc:"Program on this machine that speaks, and its arguments: it gets the text as {text} or on its standard input, and writes sound; {lang}, {voice} and {speed} are replaced as well. It is used if the engine that speaks is missing or fails."`
 }
 
 // XiaoZhi configures voice boards.

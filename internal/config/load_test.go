@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 			Origins: []string{"*"},
 			WakeWords: []string{"你好小智", "嘿你好呀", "小智小智", "你好小志", "你好小鑫", "你好小新", "小美同学",
 				"小龙小龙", "喵喵同学", "小冰小冰", "嗨小智", "Hi ESP", "Jarvis", "Sophia", "Hey Willow"}},
-		Speech: Speech{Format: "opus"},
+		Speech: Speech{Format: "opus", ListenCommand: []string{}, SpeakCommand: []string{}},
 		Nodes:  Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
@@ -168,6 +168,7 @@ func TestEveryKey(t *testing.T) {
 		"speech.url":      "https://speech.example.org/v1", "speech.key": "k", "speech.listen_model": "whisper-1",
 		"speech.speak_model": "tts-1", "speech.voice": "nova", "speech.format": "wav",
 		"speech.speak_url": "http://127.0.0.1:8880/v1", "speech.speak_key": "k",
+		"speech.listen_command": "whisper-cli, -f, {file}", "speech.speak_command": "espeak-ng, --stdout",
 		"nodes.allow": "camera.snap", "nodes.deny": "system.run", "nodes.approve_local": "false",
 		"nodes.connections": "100",
 	}

@@ -165,7 +165,7 @@ func (c *Config) checkSpeech(p *Problems) {
 	s := c.Speech
 	for _, a := range []struct{ key, address string }{{"speech.url", s.URL}, {"speech.speak_url", s.SpeakURL}} {
 		u, err := url.Parse(a.address)
-		if a.address != "" && (err != nil || !hasScheme(a.address, "http", "https", "funasr+ws", "funasr+wss", "vosk+ws", "vosk+wss", "sherpa+ws", "sherpa+wss", "wyoming", "tts+http", "tts+https") || u.Hostname() == "" || u.User != nil) {
+		if a.address != "" && (err != nil || u.Hostname() == "" || u.User != nil) {
 			p.add(a.key, "", "is no address of a speech engine",
 				"give one such as https://api.openai.com/v1, and the key in speech.key")
 		}

@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/settings"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/dashscope"
+	"patchbay/internal/voice/engines/edge"
 	"patchbay/internal/voice/engines/httpspeech"
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/realtime"
@@ -21,7 +22,7 @@ import (
 // Kinds lists the kinds of engines, in the order in which people are shown them.
 func Kinds() []engine.Kind {
 	return []engine.Kind{openai.Kind(), stream.Kind(), wyoming.Kind(), dashscope.Kind(), volcengine.Kind(),
-		realtime.Kind(), httpspeech.Kind()}
+		realtime.Kind(), httpspeech.Kind(), edge.Kind()}
 }
 
 // Settings define an engine by its address. Address is required.

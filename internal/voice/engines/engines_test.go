@@ -31,6 +31,7 @@ func TestOpen(t *testing.T) {
 		{s: engines.Settings{Address: "tts+http://localhost:5000/?text={text}"}, speaks: true},
 		{s: engines.Settings{Address: "volcengine+wss://openspeech.bytedance.com", Key: "1:2"}, listen: true,
 			speaks: true},
+		{s: engines.Settings{Address: "edge+wss://speech.platform.bing.com"}, speaks: true},
 		{s: engines.Settings{Address: "other+ws://localhost:6006"}, problem: "begins with"},
 		{s: engines.Settings{Address: "funasr+http://localhost"}, problem: "begins with"},
 		{s: engines.Settings{Address: "localhost:10300"}, problem: "begins with"},
