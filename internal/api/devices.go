@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"patchbay/internal/control"
 	"patchbay/internal/store"
@@ -9,6 +10,9 @@ import (
 
 // maxDeviceBody limits the body of a change of a device, in bytes.
 const maxDeviceBody = 64 << 10
+
+// sayLimit limits the time until a text is spoken, and whatever is spoken before it.
+const sayLimit = 10 * time.Minute
 
 // Operations on devices.
 var (
@@ -23,13 +27,22 @@ var (
 	RemoveDevice = define("DELETE /api/v1/devices/{device}", "Delete a device", (*control.Service).RemoveDevice)
 	DeviceTools  = define("GET /api/v1/devices/{device}/tools", "List the tools of a device",
 		(*control.Service).ListDeviceTools)
+	SayDevice = define("POST /api/v1/devices/{device}/say", "Have a device say a text aloud",
+		(*control.Service).SayDevice).taking(maxDeviceBody).lasting(sayLimit)
+	DeviceTimers = define("GET /api/v1/devices/{device}/timers", "List the timers and reminders of a device",
+		(*control.Service).DeviceTimers)
+	SetDeviceTimer = define("POST /api/v1/devices/{device}/timers", "Set a timer or a reminder on a device",
+		(*control.Service).SetDeviceTimer).taking(maxDeviceBody)
+	CancelDeviceTimer = define("DELETE /api/v1/devices/{device}/timers/{timer}", "Cancel a timer of a device",
+		(*control.Service).CancelDeviceTimer)
 )
 
 // deviceOperations adds the operations on devices, their tools and their notices.
 func (s *Server) deviceOperations() {
 	s.document("GET /api/v1/notices", "Stream device notifications as JSON lines", "application/x-ndjson", noticesOf{},
 		NoticeLine{}, s.notices)
-	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceTools)
+	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceTools,
+		SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer)
 	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device and stream progress and result as JSON lines",
 		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
 	s.document("GET /api/v1/devices/{device}/listen", "Stream the microphone of a device", "audio/ogg", control.DeviceRef{}, nil,

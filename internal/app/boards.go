@@ -130,7 +130,7 @@ func (v *voiceBoards) register(c *config.Config) (err error) {
 		Secure:         c.TLS.Cert != "",
 		SilenceTimeout: c.XiaoZhi.Silence, ButtonTimeout: c.XiaoZhi.Linger, MaxSockets: c.XiaoZhi.Sockets,
 		WakeWords: c.XiaoZhi.WakeWords,
-		Fetch:     fetchSound(v.dial), Transport: c.XiaoZhi.Transport,
+		Fetch:     fetchSound(v.dial), Transport: c.XiaoZhi.Transport, Zone: timerZone(v.base),
 	}
 	if a, ok := v.web.(*net.TCPAddr); ok {
 		o.Port = strconv.Itoa(a.Port)
@@ -273,6 +273,7 @@ func (v *voiceBoards) endpoint(x config.XiaoZhi) string {
 func (v *voiceBoards) Run(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return v.keepFresh(ctx) })
+	running.Go(func() error { return v.boards.RunTimers(ctx) })
 	if v.plain != nil {
 		running.Go(func() error { return v.mqtt.Serve(ctx, v.plain, nil) })
 	}

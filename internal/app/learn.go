@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,26 @@ func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
 		o.Embedder = client
 	}
 	return o, nil
+}
+
+// timerZone returns a function with the time zone of a person: the one of their settings for
+// learning, that of voice boards, or the server's.
+func timerZone(b *Base) func(context.Context, string) *time.Location {
+	usual := localZone()
+	if zone, err := time.LoadLocation(b.Config.XiaoZhi.Zone); err == nil && b.Config.XiaoZhi.Zone != "" {
+		usual = zone
+	}
+	return func(ctx context.Context, person string) *time.Location {
+		var p learn.Profile
+		row, err := b.Store.Learn.Learner(ctx, person)
+		if err == nil {
+			err = json.Unmarshal(row.Settings, &p)
+		}
+		if err != nil {
+			return usual
+		}
+		return p.Calendar(usual).Zone
+	}
 }
 
 // localZone returns the server's time zone, with its name if it can be found, because people and

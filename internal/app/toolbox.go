@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -30,8 +33,15 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.
 		return nil, hub.Access{}, false, nil
 	}
 	var c hub.Common
-	if err := b.Registry.Settings(t.bot, &c); err != nil || len(c.AllowTools) == 0 {
+	if err := b.Registry.Settings(t.bot, &c); err != nil {
 		return nil, hub.Access{}, false, err
+	}
+	timers, err := t.timers(ctx, b, turn)
+	if err != nil {
+		return nil, hub.Access{}, false, err
+	}
+	if c.AllowTools = append(timers, c.AllowTools...); len(c.AllowTools) == 0 {
+		return nil, hub.Access{}, false, nil
 	}
 	if turn.Channel == learnChannel {
 		return nil, hub.Access{}, false, nil // it grades text that anybody may have written
@@ -45,6 +55,26 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.
 		Person: t.bot.Owner, Bot: t.bot.Number, KeyRules: bound, Turn: turn.ID, Address: turn.Address,
 		Depth: turn.Depth + 1, Channel: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
 	}, Rules: hub.JoinRules(own, bound)}, true, nil
+}
+
+// timers returns the tools for timers of the board that a turn comes from. A bot may use them
+// without further ado: they do nothing but ring there.
+func (t botToolbox) timers(ctx context.Context, b *hub.Hub, turn *talk.Turn) (names []string, err error) {
+	mac, isBoard := strings.CutPrefix(turn.Person, xiaozhi.Kind+":")
+	if turn.Channel != xiaozhi.Channel || !isBoard {
+		return nil, nil
+	}
+	d, err := b.Store.Devices.ByHardware(ctx, xiaozhi.Kind, mac)
+	if errors.Is(err, store.ErrNotFound) || err == nil && d.Owner != t.bot.Owner {
+		return nil, nil
+	}
+	_, _, tools := b.FindProvider(hub.DeviceProviderID(d.Number))
+	for _, o := range tools {
+		if slices.Contains(xiaozhi.TimerTools, o.Tool.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	return names, err
 }
 
 // bound returns the rules of the keys that a turn depends on: that of the asker, and that which

@@ -45,6 +45,8 @@ type cli struct {
 		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`
 		Display deviceDisplayCmd `cmd:"" help:"Show a text on a device."`
 		Alert   deviceAlertCmd   `cmd:"" help:"Show an alert on a device."`
+		Say     deviceSayCmd     `cmd:"" help:"Have a device say a text aloud."`
+		Timers  deviceTimersCmd  `cmd:"" help:"List, set or cancel the timers and reminders of a device."`
 		Play    devicePlayCmd    `cmd:"" help:"Play a sound on a device."`
 		Stop    deviceStopCmd    `cmd:"" help:"Stop speech and playback on a device."`
 		Record  deviceRecordCmd  `cmd:"" help:"Record a few seconds from a device's microphone."`

@@ -40,6 +40,7 @@ const (
 	toolStatus = "status"
 	toolShow   = "show"
 	toolAlert  = "alert"
+	toolSay    = "say"
 	toolPlay   = "play"
 	toolStop   = "stop"
 	toolRecord = "record"

@@ -78,6 +78,7 @@ type DB struct {
 	Learn         Learn
 	Devices       Devices
 	Outbox        Outbox
+	Timers        Timers
 	Peers         Peers
 	SignIns       SignIns
 	AdminEvents   AdminEvents
@@ -134,6 +135,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Learn = Learn{db}
 	db.Devices = Devices{db}
 	db.Outbox = Outbox{db}
+	db.Timers = Timers{db}
 	db.Peers = Peers{db}
 	db.SignIns = SignIns{db}
 	db.AdminEvents = AdminEvents{db}

@@ -46,6 +46,18 @@ const (
 	msgErased       = i18n.Message("Something with its MAC address shows a code: it was erased, or something pretends to be it.")
 	msgApproveAgain = i18n.Message("If it was you who erased it, approve it again")
 
+	msgSay         = i18n.Message("Say something")
+	msgSayIt       = i18n.Message("Say it")
+	msgTimers      = i18n.Message("Timers and reminders")
+	msgTimersTold  = i18n.Message("People can set them by voice too. The device rings, and says the text.")
+	msgSetTimer    = i18n.Message("Set a timer")
+	msgListTimers  = i18n.Message("List the timers")
+	msgCancelTimer = i18n.Message("Cancel a timer")
+	msgTimerAt     = i18n.Message("When")
+	msgTimerAtTip  = i18n.Message("Local time: 07:00, tomorrow 07:00, or 2026-11-30 07:00.")
+	msgTimerText   = i18n.Message("What it reminds of")
+	msgTimerNumber = i18n.Message("Number of the timer")
+
 	msgOverview = i18n.Message("Overview")
 	msgTools    = i18n.Message("Tools")
 	msgSettings = i18n.Message("Settings")

@@ -23,6 +23,7 @@ const (
 	toolStatus     = "status"
 	toolShow       = "show"
 	toolAlert      = "alert"
+	toolSay        = "say"
 	toolPlay       = "play"
 	toolStop       = "stop"
 	toolRecord     = "record"
@@ -32,6 +33,8 @@ const (
 	toolBrightness = "self.screen.set_brightness"
 	toolTheme      = "self.screen.set_theme"
 	toolPhoto      = "self.camera.take_photo"
+
+	toolTimerSet, toolTimerList, toolTimerCancel = "timer_set", "timer_list", "timer_cancel"
 )
 
 // argLater is the argument that queues a call until the device wakes.
@@ -80,6 +83,7 @@ func toolID(name string) string {
 // msgTool maps the usual tools of boards to their names.
 var msgTool = map[string]i18n.Message{
 	toolStatus: msgToolStatus, toolShow: msgShowText, "emotion": msgToolEmotion, toolAlert: msgAlert, toolPlay: msgPlay,
+	toolSay: msgSay, toolTimerSet: msgSetTimer, toolTimerList: msgListTimers, toolTimerCancel: msgCancelTimer,
 	toolStop:   msgStop,
 	toolRecord: msgRecord, "audio": msgToolAudio, toolReboot: msgRebootIt,
 	toolInfo: msgToolInfo, toolVolume: msgVolume, toolBrightness: msgBrightness, toolTheme: msgTheme,

@@ -80,6 +80,9 @@ type Options struct {
 	Port      string
 	Secure    bool
 
+	// Zone returns a person's time zone, for timers; nil: UTC.
+	Zone func(ctx context.Context, person string) *time.Location
+
 	SilenceTimeout time.Duration // [DefaultSilenceTimeout] if 0
 	ButtonTimeout  time.Duration // [DefaultButtonTimeout] if 0
 	MaxSockets     int           // [DefaultMaxSockets] if 0

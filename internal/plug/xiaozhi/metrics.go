@@ -16,6 +16,7 @@ type metrics struct {
 	refused       *prometheus.CounterVec
 	pushes        *prometheus.CounterVec
 	packets       *prometheus.CounterVec
+	timers        *prometheus.CounterVec
 	queued        prometheus.Counter
 	malformed     prometheus.Counter
 	events        prometheus.Counter
@@ -52,6 +53,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"reason"),
 		pushes: counters("patchbay_xiaozhi_pushes_total",
 			"What was pushed to voice boards, by kind and how it ended.", "kind", "outcome"),
+		timers: counters("patchbay_xiaozhi_timers_total",
+			"Timers of voice boards that were due, by whether they rang, wait for the board, or failed.", "outcome"),
 		packets: counters("patchbay_xiaozhi_packets_total",
 			"Packets of sound, from boards and to them, by what became of them; counted when conversations and answers end.", "way", "outcome"),
 		queued:    counter("patchbay_xiaozhi_queued_pushes_total", "Pushes that wait, or waited, for a board to wake."),
@@ -72,7 +75,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Buckets: prometheus.ExponentialBuckets(0.025, 1.6, 16),
 	}, []string{"stage"})
 	if reg != nil {
-		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.packets,
+		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers, m.packets,
 			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
 	}
 	return m

@@ -18,7 +18,6 @@ import (
 	"patchbay/internal/tool"
 	"patchbay/internal/voice"
 	"patchbay/internal/voice/engine"
-	"patchbay/internal/voice/ogg"
 	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
 )
@@ -53,7 +52,7 @@ func (b *Board) push(ctx context.Context, call *tool.Call, a toolArgs) (*tool.Re
 		return b.queueForLater(ctx, call, a)
 	case errors.Is(err, errNoConversation) && b.connection() != nil:
 		return nil, tool.Fail(tool.Offline, b.offlineReason()+
-			": it plays sounds only in a conversation, or with firmware 2.5 and later. Set later, to have it played when somebody wakes it.", nil)
+			": it can be heard only in a conversation, or with firmware 2.5 and later. Set later, to have it heard when somebody wakes it.", nil)
 	case errors.Is(err, errNoConversation):
 		return nil, b.offlineError("Or set later, to have this delivered when it wakes.")
 	}
@@ -75,7 +74,7 @@ func (b *Board) queueForLater(ctx context.Context, call *tool.Call, a toolArgs) 
 	if err != nil {
 		return nil, err
 	}
-	until := now.Add(laterTTL)
+	until := a.until(now)
 	err = b.boards.Store.Outbox.Add(ctx, store.Push{
 		ID: id.String(), Device: b.number, Kind: call.Tool, Body: body, Person: call.Caller.Person,
 		Key: call.Caller.Key, Created: now, Expires: until,
@@ -93,7 +92,7 @@ func (b *Board) queueForLater(ctx context.Context, call *tool.Call, a toolArgs) 
 	res := tool.JSON(map[string]any{"delivered": false, "waits": true, "expires_at": until.UTC().Truncate(time.Second)})
 	words := b.offlineReason() + "; this will be delivered when it wakes."
 	if b.connection() != nil {
-		words = b.offlineReason() + "; this will be played when somebody wakes it."
+		words = b.offlineReason() + "; this will be heard when somebody wakes it."
 	}
 	res.Content = tool.Text(words).Content
 	return res, nil
@@ -182,8 +181,14 @@ var deliveredResult = func() *tool.Result {
 // execute carries out a push now. It fails with errNoConversation if the board must wake, or be in
 // a conversation, first.
 func (b *Board) execute(ctx context.Context, kind string, a toolArgs) (*tool.Result, error) {
-	if kind == ToolPlay {
+	switch kind {
+	case ToolPlay:
 		return b.play(ctx, a)
+	case ToolSay:
+		return b.say(ctx, a)
+	case toolRing: // only once: somebody has just woken the board
+		_, _, err := b.ringOnce(ctx, *a.Timer)
+		return deliveredResult, err
 	}
 	l := b.connection()
 	if l == nil {
@@ -383,61 +388,42 @@ func (b *Board) playNotification(ctx context.Context, l *connection, a toolArgs)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read from
-	clip, length, err := b.boards.encodeClip(ctx, file)
+	src, err := b.boards.newSource(file, notificationAudio)
+	if err != nil {
+		_ = file.Close() // only read
+		return nil, soundError(err)
+	}
+	if a.Text != "" {
+		src = &captioned{Source: src, text: a.Text}
+	}
+	defer closeSource(src)
+	clip, err := encodeClip(ctx, src)
 	if err != nil {
 		return nil, soundError(err)
 	}
+	return b.notify(ctx, l, clip)
+}
+
+// notify has a board fetch and play a clip.
+func (b *Board) notify(ctx context.Context, l *connection, clip encodedClip) (*tool.Result, error) {
 	token := seal.NewToken(24)
 	if err := b.boards.Store.Media.Add(ctx, seal.Hash(token),
-		store.Picture{MIME: "audio/ogg", Data: clip, Expires: time.Now().Add(clipTTL)}, time.Now()); err != nil {
+		store.Picture{MIME: "audio/ogg", Data: clip.data, Expires: time.Now().Add(clipTTL)}, time.Now()); err != nil {
 		return nil, err
 	}
-	m := wire.Message{Type: wire.TypeNotify, AudioURL: b.boards.serverURLFor(l).file("/media/" + token)}
-	if a.Text != "" {
-		m.Subtitles = []wire.Subtitle{{Text: a.Text}}
-	}
+	m := wire.Message{Type: wire.TypeNotify, AudioURL: b.boards.serverURLFor(l).file("/media/" + token),
+		Subtitles: clip.subtitles}
 	if err := l.send(m.Append(nil)); err != nil {
 		return nil, tool.Fail(tool.Lost, "The connection to the board broke.", err)
 	}
-	res := tool.JSON(map[string]any{"delivered": true, "notified": true, "seconds": length.Seconds()})
-	res.Content = tool.Text(fmt.Sprintf("Delivered. The board fetches and plays it: %.1f s.", length.Seconds())).Content
+	res := tool.JSON(map[string]any{"delivered": true, "notified": true, "seconds": clip.length.Seconds()})
+	res.Content = tool.Text(fmt.Sprintf("Delivered. The board fetches and plays it: %.1f s.",
+		clip.length.Seconds())).Content
 	return res, nil
 }
 
+// notificationAudio is the sound of notifications.
+var notificationAudio = wire.Audio{SampleRate: wire.DownlinkRate, FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
+
 // maxClip limits a sound of a notification, in bytes.
 const maxClip = 4 << 20
-
-// encodeClip converts a file to what a board can play by itself: mono Ogg-Opus.
-func (h *Boards) encodeClip(ctx context.Context, file io.ReadCloser) ([]byte, time.Duration, error) {
-	out := wire.Audio{SampleRate: wire.DownlinkRate, FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
-	src, err := h.newSource(file, out)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer closeSource(src)
-	var buf bytes.Buffer
-	w, err := ogg.NewWriter(&buf, ogg.WriterOptions{Channels: 1, InputRate: out.SampleRate, Vendor: "patchbay"})
-	if err != nil {
-		return nil, 0, err
-	}
-	for {
-		packet, err := src.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = w.Write(packet)
-		}
-		if err == nil && buf.Len() > maxClip {
-			err = tool.Fail(tool.TooLarge, "The sound is too long for a notification.", nil)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, 0, err
-	}
-	return buf.Bytes(), w.Length(), nil
-}

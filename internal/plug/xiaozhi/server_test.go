@@ -36,6 +36,7 @@ type testServer struct {
 	mqtt   *mqtt.Server
 	http   *httptest.Server
 	log    *log
+	reg    *prometheus.Registry
 	bot    store.Bot
 }
 
@@ -61,6 +62,7 @@ func newTestServer(t testing.TB, o testServerOptions) *testServer {
 	_, port, err := net.SplitHostPort(h.http.Listener.Addr().String())
 	must(t, err)
 	reg := prometheus.NewRegistry()
+	h.reg = reg
 	bo := xiaozhi.Options{
 		Accounts: h.Accounts, Store: h.Store, Hub: h.Hub, Logger: logger, Registerer: reg, Voice: xiaozhi.EchoVoice{},
 		Encoders: encoders,

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"patchbay/internal/hub"
-	"patchbay/internal/voice"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
 )
@@ -65,18 +64,7 @@ func (s *speechSource) open() error {
 	if err != nil {
 		return err
 	}
-	boards := s.reply.c.board.boards
-	out := voice.Output{Encoding: boards.encoding(s.reply.c.output), Encoders: boards.Encoders}
-	switch clip.Format {
-	case engine.OggOpus:
-		s.clip = voice.OggOpus(clip.Sound, out)
-	case engine.WAV:
-		s.clip = voice.WAV(clip.Sound, out)
-	case engine.MP3:
-		s.clip = voice.MP3(clip.Sound, out)
-	default:
-		s.clip = voice.PCM(clip.Sound, clip.Rate, out)
-	}
+	s.clip = s.reply.c.board.boards.clipSource(clip, s.reply.c.output)
 	s.text = clip.Text
 	return nil
 }

@@ -22,6 +22,7 @@ const (
 	ToolShow    = "show"
 	ToolEmotion = "emotion"
 	ToolAlert   = "alert"
+	ToolSay     = "say"
 	ToolPlay    = "play"
 	ToolStop    = "stop"
 	ToolRecord  = "record"
@@ -49,6 +50,17 @@ type toolArgs struct {
 	Sound   []byte `json:"sound,omitempty"`
 	Later   bool   `json:"later,omitempty"`
 
+	Voice    string    `json:"voice,omitempty"`
+	Priority string    `json:"priority,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+
+	At     string       `json:"at,omitempty"`
+	Repeat string       `json:"repeat,omitempty"`
+	Zone   string       `json:"time_zone,omitempty"`
+	ID     int64        `json:"id,omitempty"`
+	All    bool         `json:"all,omitempty"`
+	Timer  *store.Timer `json:"timer,omitempty"` // only of a push of the kind toolRing
+
 	Seconds int  `json:"seconds,omitempty"`
 	Wait    *int `json:"wait,omitempty"`
 
@@ -69,7 +81,7 @@ var builtinTools = func() []tool.Tool {
 		return json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required +
 			`],"additionalProperties":false}`)
 	}
-	return []tool.Tool{
+	return append([]tool.Tool{
 		{
 			Name: ToolStatus, Title: "Board status",
 			Description: "Returns whether the board is awake, what it is doing, and audio statistics: packets, gaps, jitter, losses.",
@@ -84,6 +96,14 @@ var builtinTools = func() []tool.Tool {
 			Name: ToolAlert, Title: "Alert", Description: "Shows a title and a text on the board, and plays a notification sound.",
 			Input: object(`"title","text"`, `"title":{"type":"string","minLength":1,"maxLength":60},"text":`+text+
 				`,"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
+		}, {
+			Name: ToolSay, Title: "Say",
+			Description: "Has the board say a text aloud: in the conversation, after the current sentence, or else by itself if its firmware can do that, or when somebody wakes it. It returns when the text was spoken, or says that it waits.",
+			Input: object(`"text"`, fmt.Sprintf(`"text":{"type":"string","minLength":1,"maxLength":%d},`, maxSaid)+
+				`"voice":{"type":"string","maxLength":100,"description":"Name of one of the speech engine's voices"},`+
+				`"priority":{"type":"string","enum":["notice","alarm"],"default":"notice","description":"An alarm interrupts what is being said"},`+
+				`"later":{"type":"boolean","default":true,"description":"If the board cannot be heard now, say it when somebody wakes it, instead of returning an error"},`+
+				`"until":{"type":"string","format":"date-time","description":"How long it may wait, a day at most"}`),
 		}, {
 			Name: ToolPlay, Title: "Play a sound",
 			Description: "Plays a sound on the board: the address of an Ogg-Opus, WAV or MP3 file, or such a file in base64. It returns when the board has played it.",
@@ -109,7 +129,7 @@ var builtinTools = func() []tool.Tool {
 			Input:     object("", laterSchema),
 			Dangerous: true, Audience: "user",
 		},
-	}
+	}, timerTools(object)...)
 }()
 
 // Call implements [tool.Provider]. It carries out built-in tools here, and passes other calls to
@@ -118,7 +138,7 @@ func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error)
 	if !slices.ContainsFunc(builtinTools, func(t tool.Tool) bool { return t.Name == call.Tool }) {
 		return b.callBoard(ctx, call)
 	}
-	var a toolArgs
+	a := toolArgs{Later: call.Tool == ToolSay}
 	if len(call.Args) > 0 {
 		if err := json.Unmarshal(call.Args, &a); err != nil {
 			return nil, tool.Fail(tool.BadArgs, "The arguments cannot be read: "+err.Error(), nil)
@@ -129,6 +149,8 @@ func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error)
 		return tool.JSON(b.Status(ctx)), nil
 	case ToolStop:
 		return b.stopPlayback(), nil
+	case ToolTimerSet, ToolTimerList, ToolTimerCancel:
+		return b.timerTool(ctx, call, a)
 	case ToolRecord:
 		return b.record(ctx, call.Caller, a)
 	case ToolAudio:

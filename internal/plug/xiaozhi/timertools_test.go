@@ -1,0 +1,26 @@
+package xiaozhi
+
+import (
+	"testing"
+	"time"
+)
+
+func TestParseLocal(t *testing.T) {
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 25, 6, 30, 0, 0, zone)
+	for text, want := range map[string]string{
+		"07:00": "Wed 2026-11-25 07:00:00", "06:30": "Thu 2026-11-26 06:30:00", " 6:05 ": "Thu 2026-11-26 06:05:00",
+		"Tomorrow  07:00": "Thu 2026-11-26 07:00:00", "07:00:30": "Wed 2026-11-25 07:00:30",
+		"2026-11-30 07:00": "Mon 2026-11-30 07:00:00", "2026-11-30T07:00:00": "Mon 2026-11-30 07:00:00",
+		"2026-11-24 07:00": "", "2036-11-24 07:00": "", "25:00": "", "": "", "soon": "", "tomorrow": "",
+		"tomorrow 2026-11-30 07:00": "",
+	} {
+		at, err := parseLocal(text, now)
+		if got := at.Format(localForm); (err != nil) != (want == "") || err == nil && got != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
