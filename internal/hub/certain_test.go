@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -50,6 +51,15 @@ func scripted(f *hubtest.Func) hub.Kind {
 	}}
 }
 
+// decided makes a decision, and gone ends the asker's wait for one.
+func decided(err error) func(*decision, context.CancelCauseFunc) {
+	return func(d *decision, _ context.CancelCauseFunc) { d.make(err) }
+}
+
+func gone(cause error) func(*decision, context.CancelCauseFunc) {
+	return func(_ *decision, cancel context.CancelCauseFunc) { cancel(cause) }
+}
+
 // TestUncertainQuestion has bots asked before the question is certain, and checks what remains of
 // it when it is, and when it is not.
 func TestUncertainQuestion(t *testing.T) {
@@ -67,12 +77,12 @@ func TestUncertainQuestion(t *testing.T) {
 		revise func(*decision, context.CancelCauseFunc)
 		want   string
 	}{
-		"it is certain":           {quick, "early", func(d *decision, _ context.CancelCauseFunc) { d.make(nil) }, "early<take_photo>"},
-		"another question":        {quick, "early", func(d *decision, _ context.CancelCauseFunc) { d.make(talk.ErrRevised) }, "early"},
-		"the asker gives up":      {quick, "early", func(_ *decision, c context.CancelCauseFunc) { c(talk.ErrRevised) }, "early"},
-		"the asker is gone":       {quick, "early", func(_ *decision, c context.CancelCauseFunc) { c(nil) }, "early"},
-		"a bot that waits":        {slow, "", func(d *decision, _ context.CancelCauseFunc) { d.make(nil) }, "slow"},
-		"a bot that is not asked": {slow, "", func(d *decision, _ context.CancelCauseFunc) { d.make(talk.ErrRevised) }, ""},
+		"it is certain":           {quick, "early", decided(nil), "early<take_photo>"},
+		"another question":        {quick, "early", decided(talk.ErrRevised), "early"},
+		"the asker gives up":      {quick, "early", gone(talk.ErrRevised), "early"},
+		"the asker is gone":       {quick, "early", gone(nil), "early"},
+		"a bot that waits":        {slow, "", decided(nil), "slow"},
+		"a bot that is not asked": {slow, "", decided(talk.ErrRevised), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked.Store(0)
@@ -129,7 +139,7 @@ func TestHeard(t *testing.T) {
 			return err
 		}
 		<-ctx.Done()
-		<-time.After(50 * time.Millisecond) // it takes its time to stop
+		_ = netx.Wait(context.WithoutCancel(ctx), 50*time.Millisecond) // it takes its time to stop
 		return ctx.Err()
 	})
 	ask := func(text string, heard func() (string, bool), cause error) {
@@ -162,5 +172,31 @@ func TestHeard(t *testing.T) {
 	want := []string{"all: One. Two. Three.", "a part: One. Two. (unfinished)", "stopped: One. (unfinished)"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("history %q", got)
+	}
+}
+
+// TestInterruptedPlayback stops an answer that is complete and still played: it is no late answer.
+func TestInterruptedPlayback(t *testing.T) {
+	r := hubtest.New(t, hubtest.Options{})
+	bot := r.AddScript(t, nil, say("One. Two."))
+	turn := ask(bot, "long")
+	within, cancel := context.WithCancelCause(ctx)
+	turn.Heard = func() (string, bool) {
+		cancel(hub.ErrStopped)
+		_ = netx.Wait(ctx, 20*time.Millisecond) // the asker leaves meanwhile
+		return "One.", false
+	}
+	if err := r.Hub.Answer(within, turn, newRecorder().emit); !errors.Is(err, talk.ErrDisconnected) {
+		t.Error(err)
+	}
+	history, err := r.Store.Conversations.Last(ctx, bot.Number, "wearer", "c1", 9)
+	must(t, err)
+	if len(history) != 1 || history[0].Answer != "One. (unfinished)" || history[0].Undelivered {
+		t.Errorf("history %+v", history)
+	}
+	e := newRecorder()
+	must(t, r.Hub.Answer(ctx, ask(bot, "next"), e.emit))
+	if got := e.text(); got != "One. Two." {
+		t.Errorf("then heard %q", got)
 	}
 }

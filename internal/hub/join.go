@@ -134,8 +134,7 @@ func (r *run) markDelivered() {
 
 // detachAsker removes a listener (nil: removed already) whose asker disconnected or cancelled, and
 // returns the asker's error. The bot does not stop while others listen. Whoever stopped the answer
-// waits a moment until the bot has ended, so that their next question comes after it in the
-// history.
+// waits a moment until the bot has ended, so that their next question comes after it in history.
 func (r *run) detachAsker(ctx context.Context, l *listener) error {
 	if r.uncertain() {
 		r.cancel(talk.ErrRevised)

@@ -337,6 +337,7 @@ func (r *run) end(err error) {
 	was := r.state
 	r.state, r.endedAt = over, r.hub.Now()
 	r.notAsked = r.first == 0 && errors.Is(err, talk.ErrDisconnected)
+	left := len(r.listeners) == 0 // before it was played
 	r.mu.Unlock()
 	certain := r.certain()
 	answer := r.heard(err == nil || r.stopped)
@@ -356,7 +357,7 @@ func (r *run) end(err error) {
 		r.mu.Unlock()
 		<-r.detached
 		r.endLate(answer, heard, resumed)
-	case len(r.listeners) == 0 || r.stopped: // they have just disconnected
+	case left || r.stopped: // they have just disconnected
 		r.listeners = nil
 		if !r.stopped {
 			r.disconnectedAt, r.undelivered = r.endedAt, true

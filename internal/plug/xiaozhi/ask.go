@@ -3,7 +3,6 @@ package xiaozhi
 import (
 	"context"
 	"errors"
-	"io"
 	"unicode/utf8"
 
 	"patchbay/internal/i18n"
@@ -39,98 +38,118 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 		return err
 	}
 	generation := c.Generation()
-	words := &textSource{next: make(chan string, 16)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	words := newAnswerText()
+	done := make(chan struct{})
 	if !c.board.boards.spawn(func() {
-		defer close(words.next)
-		c.answer(ctx, question, func(s string) error { return words.send(ctx, s) })
+		defer close(done)
+		c.answer(ctx, question, nil, words)
 	}) {
 		return errServerStopping
 	}
-	words.show = c.ShowText
-	_, err := c.Speak(ctx, generation, words)
+	source := &textSource{script: words, c: c}
+	_, err := c.Speak(ctx, generation, source)
+	words.settle(source.next)
 	cancel()
-	for range words.next { // until answer has returned
-	}
+	<-done
 	if errors.Is(err, pace.ErrAborted) {
 		return nil
 	}
 	return err
 }
 
-// answer asks the bot and passes the sentences of its answer to say, whose error means that nobody
-// wants to know the rest.
-func (c *Conversation) answer(ctx context.Context, question string, say func(string) error) {
+// answer asks the bot and writes the sentences of its answer. commit is nil, or a
+// [talk.Turn.Commit]. It returns when the answer is recorded, which is after it was played.
+func (c *Conversation) answer(ctx context.Context, question string, commit func(context.Context) error, to *answerText) {
+	defer to.finish()
 	d := c.board.current()
+	say := func(text string) { _ = to.write(ctx, line{text: text, note: true}) } // fails only if nobody waits
 	if d.Bot == 0 {
-		_ = say(msgNobody.In(c.lang))
+		say(msgNobody.In(c.lang))
 		return
 	}
+	w := newAnswerWriter(ctx, to, c.lang)
 	turn := newTurn(d, c.lang)
 	turn.Parts = []talk.Part{{Text: question}}
-	clean := plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: c.lang})
-	var split plain.Splitter
-	var mood emotion
-	sayAll := func(piece string) error {
-		for _, s := range split.Write(piece) {
-			if err := say(s); err != nil {
+	turn.Commit = commit
+	turn.Heard = func() (string, bool) {
+		w.flush()
+		to.finish()
+		return to.Heard()
+	}
+	err := c.board.boards.Hub.Answer(ctx, turn, w.event)
+	w.flush()
+	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) && !errors.Is(err, talk.ErrRevised) {
+		say(f.Sentence(c.lang))
+	}
+}
+
+// answerWriter makes sentences of the events of an answer.
+type answerWriter struct {
+	ctx   context.Context
+	to    *answerText
+	clean *plain.Filter
+	split plain.Splitter
+	mood  emotion
+}
+
+func newAnswerWriter(ctx context.Context, to *answerText, lang i18n.Lang) *answerWriter {
+	return &answerWriter{ctx: ctx, to: to,
+		clean: plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: lang})}
+}
+
+// event is a [talk.Emit]. Its error means that nobody wants to know the rest.
+func (w *answerWriter) event(e talk.Event) error {
+	switch e.Kind {
+	case talk.KindNote:
+		return w.to.write(w.ctx, line{text: e.Text, note: true})
+	case talk.KindText:
+		if face := w.mood.read(e.Text); face != "" {
+			if err := w.to.write(w.ctx, line{face: face}); err != nil {
 				return err
 			}
 		}
-		return nil
+		return w.write(w.split.Write(w.clean.Write(e.Text)))
 	}
-	err := c.board.boards.Hub.Answer(ctx, turn, func(e talk.Event) error {
-		switch e.Kind {
-		case talk.KindNote:
-			return say(e.Text)
-		case talk.KindText:
-			if face := mood.read(e.Text); face != "" {
-				if err := c.ShowEmotion(face); err != nil {
-					return err
-				}
-			}
-			return sayAll(clean.Write(e.Text))
+	return nil
+}
+
+func (w *answerWriter) write(sentences []string) error {
+	for _, s := range sentences {
+		if err := w.to.write(w.ctx, line{text: s}); err != nil {
+			return err
 		}
-		return nil
-	})
-	_ = sayAll(clean.Flush())
-	if rest := split.Flush(); rest != "" {
-		_ = say(rest)
 	}
-	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
-		_ = say(f.Sentence(c.lang))
-	}
+	return nil
+}
+
+// flush writes what is left, once the bot has ended.
+func (w *answerWriter) flush() {
+	_ = w.write(append(w.split.Write(w.clean.Flush()), w.split.Flush())) // fails only if nobody waits
 }
 
 // textSource is a source without audio that shows each sentence when it arrives.
 type textSource struct {
-	next chan string
-	show func(string) error
-}
-
-func (w *textSource) send(ctx context.Context, s string) error {
-	select {
-	case w.next <- s:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	script *answerText
+	c      *Conversation
+	next   int // number of the next line
 }
 
 // Next implements [pace.Source]. It never returns a packet, only the final error.
 func (w *textSource) Next(ctx context.Context) ([]byte, error) {
-	for {
-		select {
-		case s, ok := <-w.next:
-			if !ok {
-				return nil, io.EOF
-			}
-			if err := w.show(s); err != nil {
-				return nil, err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+	for ; ; w.next++ {
+		l, err := w.script.line(ctx, w.next)
+		if err != nil {
+			return nil, err
+		}
+		if l.face != "" {
+			err = w.c.ShowEmotion(l.face)
+		} else {
+			err = w.c.ShowText(l.text)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,6 +23,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/store"
 	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/words"
 )
 
 const (
@@ -328,18 +328,7 @@ func uniqueSlug(d store.Device) string {
 // isWakeWord reports whether text is a configured wake word, ignoring case, spaces and
 // punctuation: web pages send "嘿，你好呀".
 func (h *Boards) isWakeWord(text string) bool {
-	text = lettersOf(text)
-	return text != "" && slices.ContainsFunc(h.WakeWords, func(w string) bool { return lettersOf(w) == text })
-}
-
-// lettersOf returns the letters and digits of a text, in lower case.
-func lettersOf(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
+	return words.Is(text, h.WakeWords)
 }
 
 // background returns a context for database work that no request waits for.

@@ -1,10 +1,10 @@
 package xiaozhi
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"patchbay/internal/i18n"
@@ -12,25 +12,30 @@ import (
 	"patchbay/internal/store"
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/words"
 )
 
-// preroll is how much sound before the detected beginning of speech the listener gets: detection
-// takes 220 ms, and the first sound of a word may be quiet.
-const preroll = 720 * time.Millisecond
-
-// endWords are the texts that end a conversation, compared as by lettersOf.
-var endWords = []string{"退出", "再见", "拜拜", "goodbye", "bye", "byebye", "thatsall"}
-
-// hallucinations are what Whisper models write for noise, compared as by lettersOf. They are
-// dropped after less than hallucinationVoice of voice.
-var hallucinations = []string{"thankyou", "thanksforwatching", "you", "谢谢观看", "谢谢大家",
-	"字幕由amaraorg社区提供"}
-
-const hallucinationVoice = 600 * time.Millisecond
+const (
+	// preroll is how much sound before the detected beginning of speech the listener gets: detection
+	// takes 220 ms, and the first sound of a word may be quiet.
+	preroll = 720 * time.Millisecond
+	// defaultPause ends speech of which no text is known: recognisers that take whole utterances
+	// tell nothing earlier.
+	defaultPause = 800 * time.Millisecond
+	// noiseVoice is the duration of voice below which a text that recognisers write for noise is
+	// dropped, and foreignVoice that for a text in the script of another language.
+	noiseVoice, foreignVoice = 600 * time.Millisecond, time.Second
+	// bystanderShare is the share of the loudness of the last person who was answered below which
+	// speech without a text is somebody in the background.
+	bystanderShare = 0.5
+	// maxUnheard is how often in a row nothing is understood until the person is told.
+	maxUnheard = 3
+)
 
 const (
 	msgCannotHear  = i18n.Message("I could not understand you: %s.")
 	msgCannotSpeak = i18n.Message("I cannot speak at the moment: %s.")
+	msgDidNotHear  = i18n.Message("I did not hear you.")
 	msgGoodbye     = i18n.Message("Goodbye!")
 )
 
@@ -58,44 +63,33 @@ func (v Dialogue) Converse(ctx context.Context, c *Conversation) {
 	}
 }
 
-// dialogue is the state of one conversation of a [Dialogue].
+// dialogue is the state of one conversation of a [Dialogue]. One goroutine handles the events; each
+// [reply] has its own.
 type dialogue struct {
 	voice  Dialogue
 	c      *Conversation
 	ctx    context.Context
 	ends   *endpoint.Detector
-	manual bool
+	mode   string
 	recent []int16 // the last sound before speech, at most preroll
 	asking *question
-	// speaking is set while an answer is prepared or plays. Audio that arrives meanwhile is
-	// dropped: it may be the board's own sound.
-	speaking atomic.Bool
-}
+	last   *reply // the newest; nil before the first
+	spoken spokenTexts
 
-// question is speech that is being recognised.
-type question struct {
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	utterance engine.Utterance
-	voiced    time.Duration
-	heard     chan heard // gets one value
-}
-
-// heard is the result of a recogniser.
-type heard struct {
-	engine.Transcript
-	err error
+	mu       sync.Mutex
+	loudness float64 // of the last person who was answered
+	unheard  int     // how often in a row nothing was understood
 }
 
 func (d *dialogue) onEvent(e Event) {
 	switch e.Kind {
 	case EventListenStart:
-		d.manual = e.Text == wire.ModeManual
+		d.mode = e.Text
 		d.drop()
 	case EventAudio:
 		d.onAudio(e)
 	case EventListenStop:
-		if d.manual {
+		if d.mode == wire.ModeManual {
 			d.commit()
 		}
 	case EventText:
@@ -106,8 +100,27 @@ func (d *dialogue) onEvent(e Event) {
 	}
 }
 
-// drop forgets the question so far.
+// answering returns the reply that may be playing, or nil.
+func (d *dialogue) answering() *reply {
+	if d.last == nil || d.last.isSpeaking() {
+		return d.last
+	}
+	if p := d.last.previous.Load(); p != nil && p.isSpeaking() { // it goes on after an interruption
+		return p
+	}
+	return nil
+}
+
+// drop forgets the question so far, and the answer that it has interrupted.
 func (d *dialogue) drop() {
+	if d.asking != nil && d.asking.interrupted != nil {
+		d.asking.interrupted.giveUp()
+	}
+	d.forget()
+}
+
+// forget forgets the question so far.
+func (d *dialogue) forget() {
 	if d.asking != nil {
 		d.asking.cancel(nil)
 		d.asking = nil
@@ -117,26 +130,54 @@ func (d *dialogue) drop() {
 }
 
 func (d *dialogue) onAudio(e Event) {
-	if d.speaking.Load() {
-		return
+	answering := d.answering()
+	if answering != nil && (d.mode != wire.ModeRealtime || d.asking == nil && answering.justBegan(e.At)) {
+		return // it may be the board's own sound
 	}
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
-	if d.ends.IsSpeaking() {
+	if d.ends.IsSpeaking() && answering == nil {
 		d.c.HeardSpeech()
 	}
-	if d.asking != nil {
+	switch {
+	case d.asking != nil:
 		// Its error is that of the context, or speech without a pause in manual mode, whose end is
 		// left out.
 		_ = d.asking.utterance.Write(samples)
-	} else {
+	default:
 		d.keep(samples)
 		if event == endpoint.Began {
-			d.begin()
+			d.begin(answering != nil)
 		}
 	}
-	if event == endpoint.Ended && !d.manual {
+	if d.asking != nil && d.mode != wire.ModeManual {
+		d.follow(d.asking, event == endpoint.Ended, answering)
+	}
+}
+
+// follow decides what a question so far means: whether it interrupts the answer, and whether it is
+// complete.
+func (d *dialogue) follow(q *question, ended bool, answering *reply) {
+	if answering != nil && d.interrupts(q) {
+		answering.pause()
+		d.c.HeardSpeech()
+		d.c.StopPlayback()
+		q.interrupted, answering = answering, nil
+	}
+	switch {
+	case ended && answering != nil:
+		d.forget() // an echo, or somebody who shows attention
+	case ended || answering == nil && q.isComplete():
 		d.commit()
+	case answering == nil:
+		text, age := q.partial()
+		if age < stableText {
+			return
+		}
+		d.ends.SetSilence(cmp.Or(q.silence, words.Pause(text)))
+		if d.ends.Quiet() >= draftQuiet && d.ends.Lasted() < draftSpeech {
+			d.draft(q, text)
+		}
 	}
 }
 
@@ -161,11 +202,16 @@ func (d *dialogue) current() (*engine.Chain, VoiceSettings) {
 }
 
 // begin begins a question.
-func (d *dialogue) begin() {
+func (d *dialogue) begin(answering bool) {
 	chain, s := d.current()
+	d.ends.SetSilence(cmp.Or(time.Duration(s.Silence), defaultPause))
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	q := &question{ctx: ctx, cancel: cancel, heard: make(chan heard, 1),
-		utterance: chain.Listen(ctx, engine.Hints{Language: s.Language})}
+	q := &question{ctx: ctx, cancel: cancel, over: make(chan struct{}), overAnswer: answering,
+		silence: time.Duration(s.Silence), language: s.Language, exits: s.ExitPhrases, loudness: d.ends.Loudness()}
+	if s.Language == d.c.device.Language && !words.HasOwnScript(s.Language) {
+		q.language = "" // nobody has set it: boards are in English because nobody changed that
+	}
+	q.utterance = chain.Listen(ctx, engine.Hints{Language: s.Language})
 	_ = q.utterance.Write(d.recent) // fails only if the conversation is over
 	d.recent = d.recent[:0]
 	if !d.c.board.boards.spawn(q.listen) {
@@ -176,29 +222,20 @@ func (d *dialogue) begin() {
 	d.asking = q
 }
 
-// listen waits for the transcript.
-func (q *question) listen() {
-	defer q.utterance.Close()
-	for {
-		t, err := q.utterance.Next()
-		if err != nil || t.Final {
-			q.heard <- heard{t, err}
-			return
-		}
-	}
-}
-
 // commit ends the question and answers it.
 func (d *dialogue) commit() {
 	q := d.asking
 	d.asking = nil
 	voiced := d.ends.VoicedDuration()
-	d.drop()
+	d.forget()
 	if q == nil {
 		return
 	}
-	if voiced < endpoint.MinVoice && !d.manual {
+	if voiced < endpoint.MinVoice && d.mode != wire.ModeManual {
 		q.cancel(nil)
+		if q.interrupted != nil {
+			q.interrupted.resume()
+		}
 		return
 	}
 	q.voiced = voiced
@@ -213,104 +250,4 @@ func (d *dialogue) typed(text string) {
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.reply(ctx, cancel, func(r *reply) { r.answer(text) })
-}
-
-// reply plays an answer in the background, while prepare makes it. The board is told to expect
-// sound at once.
-func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, prepare func(*reply)) {
-	chain, s := d.current()
-	r := &reply{c: d.c, ctx: ctx, cancel: cancel, began: time.Now(),
-		speech: chain.Speak(ctx, s.manner())}
-	generation := d.c.Generation()
-	prepared := make(chan struct{})
-	boards := d.c.board.boards
-	d.speaking.Store(true)
-	if !boards.spawn(func() {
-		defer d.speaking.Store(false)
-		defer r.speech.Close()
-		if boards.spawn(func() {
-			defer close(prepared)
-			prepare(r)
-			_ = r.speech.Finish() // never fails
-		}) {
-			_, _ = d.c.Speak(ctx, generation, &speechSource{reply: r}) // Next returns the end of the conversation
-			cancel(nil)
-			<-prepared
-		}
-		if r.last {
-			d.c.End(errLeft)
-		}
-	}) {
-		cancel(nil)
-		r.speech.Close()
-		d.speaking.Store(false)
-	}
-}
-
-// reply is an answer that is being prepared and spoken.
-type reply struct {
-	c      *Conversation
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	began  time.Time // when the question was complete
-	speech *engine.ChainSpeech
-	said   bool // the first sentence is complete
-	last   bool // the conversation ends after it
-}
-
-// answerSpeech answers what was understood.
-func (r *reply) answerSpeech(q *question) {
-	var h heard
-	select {
-	case h = <-q.heard:
-	case <-r.ctx.Done():
-		return
-	}
-	r.reached("transcript")
-	text := strings.TrimSpace(h.Text)
-	switch {
-	case r.ctx.Err() != nil:
-	case h.err != nil:
-		r.say(msgCannotHear.In(r.c.lang, engine.AsError(h.err).In(r.c.lang)))
-	case lettersOf(text) == "":
-	case q.voiced < hallucinationVoice && contains(hallucinations, text):
-	case contains(endWords, text):
-		r.last = true
-		_ = r.c.ShowTranscript(text) // the reader notices a broken connection
-		r.say(msgGoodbye.In(r.c.lang))
-	default:
-		r.answer(text)
-	}
-}
-
-// contains reports whether a text is one of a list, apart from punctuation and case.
-func contains(list []string, text string) bool {
-	text = lettersOf(text)
-	for _, s := range list {
-		if s == text {
-			return true
-		}
-	}
-	return false
-}
-
-// answer has the bot answer.
-func (r *reply) answer(text string) {
-	if err := r.c.ShowTranscript(text); err != nil {
-		return
-	}
-	r.c.answer(r.ctx, text, func(s string) error {
-		if !r.said {
-			r.said = true
-			r.reached("first_sentence")
-		}
-		return r.speech.Write(s)
-	})
-}
-
-func (r *reply) say(text string) { _ = r.speech.Write(text) } // fails only if nobody waits
-
-// reached measures a stage.
-func (r *reply) reached(stage string) {
-	r.c.board.boards.metrics.stages.WithLabelValues(stage).Observe(time.Since(r.began).Seconds())
 }

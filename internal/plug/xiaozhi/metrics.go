@@ -24,6 +24,7 @@ type metrics struct {
 	late, gaps    prometheus.Counter
 	answers       *prometheus.CounterVec
 	stages        *prometheus.HistogramVec
+	drafts        *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -74,8 +75,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Help:    "From the end of a question to a stage of its answer: transcript, first_sentence, first_sound.",
 		Buckets: prometheus.ExponentialBuckets(0.025, 1.6, 16),
 	}, []string{"stage"})
+	m.drafts = counters("patchbay_xiaozhi_early_answers_total",
+		"Answers that a bot began before the person had finished: used, or revised because they went on.", "outcome")
 	if reg != nil {
-		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers, m.packets,
+		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers, m.drafts,
+			m.packets,
 			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
 	}
 	return m

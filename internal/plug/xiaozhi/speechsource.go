@@ -4,32 +4,71 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
 )
 
-// speechSource is the sound of a [reply]: one clip after the other. It is used by one goroutine.
+// speechSource is the sound of a [reply] from a line on: one clip after the other. It is used by one
+// goroutine; another one gives the lines to the engine.
 type speechSource struct {
 	reply   *reply
-	clip    pace.Source // nil between clips
-	text    string      // of the clip, until its first packet was sent
-	showing bool        // the text is new
-	started bool
-	release func() bool // stops the watch over the context of the playback
+	cancel  context.CancelFunc // ends the goroutine that feeds
+	speech  *engine.ChainSpeech
+	fed     chan struct{} // closed when that has returned
+	lines   []int         // numbers of the lines that the engine has got; read after fed
+	next    int           // number of the line after them
+	clip    pace.Source   // nil between clips
+	text    string        // of the clip, until its first packet was sent
+	showing bool          // the text is new
+	begun   int           // sentences of which a part was played
+	release func() bool   // stops the watch over the context of the playback
+}
+
+// newSpeechSource returns the sound of the lines from number first on.
+func newSpeechSource(r *reply, first int) *speechSource {
+	ctx, cancel := context.WithCancel(r.ctx)
+	s := &speechSource{reply: r, cancel: cancel, speech: r.chain.Speak(ctx, r.manner), fed: make(chan struct{}),
+		next: first}
+	go s.feed(ctx)
+	return s
+}
+
+// feed gives the lines to the engine, as they are written.
+func (s *speechSource) feed(ctx context.Context) {
+	defer close(s.fed)
+	select {
+	case <-s.reply.prepared:
+	case <-ctx.Done():
+		return
+	}
+	for ; ; s.next++ {
+		l, err := s.reply.script.line(ctx, s.next)
+		if errors.Is(err, io.EOF) {
+			_ = s.speech.Finish() // never fails
+		}
+		if err != nil {
+			return
+		}
+		if l.face != "" {
+			_ = s.reply.c.ShowEmotion(l.face) // the reader notices a broken connection
+			continue
+		}
+		if len(s.lines) == 0 {
+			s.reply.reached("first_sentence")
+		}
+		s.lines = append(s.lines, s.next)
+		if s.speech.Write(l.text) != nil {
+			return
+		}
+	}
 }
 
 // Next implements [pace.Source].
 func (s *speechSource) Next(ctx context.Context) ([]byte, error) {
 	if s.release == nil {
-		s.release = context.AfterFunc(ctx, func() { // ends the wait for engines and the bot
-			if errors.Is(context.Cause(ctx), pace.ErrAborted) {
-				s.reply.cancel(hub.ErrStopped)
-			} else {
-				s.reply.cancel(nil)
-			}
-		})
+		s.release = context.AfterFunc(ctx, s.cancel) // ends the wait for engines and the bot
 	}
 	for {
 		if s.clip == nil {
@@ -44,15 +83,15 @@ func (s *speechSource) Next(ctx context.Context) ([]byte, error) {
 		switch {
 		case err == nil:
 			s.showing = s.text != ""
-			if !s.started {
-				s.started = true
+			s.begun = s.speech.Complete() + 1
+			if s.reply.firstAt.CompareAndSwap(0, time.Now().UnixNano()) {
 				s.reply.reached("first_sound")
 			}
 			return packet, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !errors.Is(err, io.EOF):
-			s.reply.speech.Reject(err)
+			s.speech.Reject(err)
 		}
 		s.close()
 	}
@@ -60,7 +99,7 @@ func (s *speechSource) Next(ctx context.Context) ([]byte, error) {
 
 // open waits for the next clip.
 func (s *speechSource) open() error {
-	clip, err := s.reply.speech.Next()
+	clip, err := s.speech.Next()
 	if err != nil {
 		return err
 	}
@@ -80,7 +119,7 @@ func (s *speechSource) fail(err error) error {
 		if err := r.c.ShowText(show); err != nil {
 			return err
 		}
-		if show, err = r.speech.Unspoken(); err != nil {
+		if show, err = s.speech.Unspoken(); err != nil {
 			return err
 		}
 	}
@@ -93,6 +132,7 @@ func (s *speechSource) Text() (string, bool) {
 	}
 	text := s.text
 	s.text, s.showing = "", false
+	s.reply.dialogue.spoken.add(text, time.Now())
 	return text, true
 }
 
@@ -108,6 +148,24 @@ func (s *speechSource) Close() error {
 	if s.release != nil {
 		s.release()
 	}
+	s.cancel()
 	s.close()
+	<-s.fed
+	s.speech.Close()
 	return nil
+}
+
+// position returns the number of the first line that was not played to its end. It is for a closed
+// source, as heard is.
+func (s *speechSource) position() int { return s.line(s.speech.Complete()) }
+
+// heard returns the number of the first line of which nothing was played.
+func (s *speechSource) heard() int { return s.line(max(s.begun, s.speech.Complete())) }
+
+// line returns the number of the line that is sentence n of the engine.
+func (s *speechSource) line(n int) int {
+	if n < len(s.lines) {
+		return s.lines[n]
+	}
+	return s.next
 }

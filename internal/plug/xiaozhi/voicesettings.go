@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/settings"
 	"patchbay/internal/store"
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/words"
 )
 
 // Limits of [VoiceSettings].
@@ -100,7 +101,7 @@ func checkList(name string, list []string) error {
 	}
 	have := map[string]bool{}
 	for _, s := range list {
-		letters := lettersOf(s)
+		letters := words.Letters(s)
 		switch err := checkText(name, s, maxVoiceText); {
 		case err != nil:
 			return err

@@ -99,10 +99,10 @@ func TestMusic(t *testing.T) {
 
 // TestSilenceChanges checks that the pause that ends speech can change during the pause.
 func TestSilenceChanges(t *testing.T) {
+	const ms = time.Millisecond
 	packets := recording(t, "testdata/05_tell_me_a_story_about_a_dog.opk")[4:20]
 	for _, c := range []struct{ first, then, min, max time.Duration }{
-		{1200 * time.Millisecond, 300 * time.Millisecond, 540 * time.Millisecond, 720 * time.Millisecond},
-		{600 * time.Millisecond, 1200 * time.Millisecond, 1200 * time.Millisecond, 1400 * time.Millisecond},
+		{1200 * ms, 300 * ms, 540 * ms, 720 * ms}, {600 * ms, 1200 * ms, 1200 * ms, 1400 * ms},
 	} {
 		d := New(Options{Silence: c.first})
 		began := listen(d, packets)

@@ -114,6 +114,13 @@ func (s *ChainSpeech) Unspoken() (string, error) {
 	return text, nil
 }
 
+// Complete returns the number of sentences whose sound was read to its end, or that were removed.
+func (s *ChainSpeech) Complete() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped
+}
+
 // Next implements [Speech].
 func (s *ChainSpeech) Next() (Clip, error) {
 	s.complete()

@@ -12,7 +12,8 @@ var scripts = map[string][]*unicode.RangeTable{
 	"ja": {unicode.Han, unicode.Hiragana, unicode.Katakana},
 	"ko": {unicode.Hangul, unicode.Han},
 	"ru": {unicode.Cyrillic}, "uk": {unicode.Cyrillic}, "be": {unicode.Cyrillic}, "bg": {unicode.Cyrillic},
-	"sr": {unicode.Cyrillic}, "mk": {unicode.Cyrillic}, "kk": {unicode.Cyrillic}, "mn": {unicode.Cyrillic, unicode.Mongolian},
+	"sr": {unicode.Cyrillic}, "mk": {unicode.Cyrillic},
+	"kk": {unicode.Cyrillic}, "mn": {unicode.Cyrillic, unicode.Mongolian},
 	"el": {unicode.Greek}, "he": {unicode.Hebrew}, "ka": {unicode.Georgian}, "hy": {unicode.Armenian},
 	"ar": {unicode.Arabic}, "fa": {unicode.Arabic}, "ur": {unicode.Arabic},
 	"hi": {unicode.Devanagari}, "mr": {unicode.Devanagari}, "ne": {unicode.Devanagari}, "bn": {unicode.Bengali},
@@ -28,19 +29,25 @@ func IsForeign(text, language string) bool {
 	if language == "" {
 		return false
 	}
-	base, _, _ := strings.Cut(strings.ToLower(language), "-")
-	allowed := scripts[base]
+	allowed := scriptsOf(language)
 	foreign := 0
 	for _, r := range text {
 		if !unicode.IsLetter(r) {
 			continue
 		}
-		if unicode.Is(unicode.Latin, r) || unicode.In(r, allowed...) ||
-			unicode.In(r, unicode.Common, unicode.Inherited) {
+		if unicode.In(r, allowed...) || unicode.In(r, unicode.Latin, unicode.Common, unicode.Inherited) {
 			foreign--
 		} else {
 			foreign++
 		}
 	}
 	return foreign > 0
+}
+
+// HasOwnScript reports whether a language is written in other than Latin letters.
+func HasOwnScript(language string) bool { return scriptsOf(language) != nil }
+
+func scriptsOf(language string) []*unicode.RangeTable {
+	base, _, _ := strings.Cut(strings.ToLower(language), "-")
+	return scripts[base]
 }

@@ -27,19 +27,21 @@ var (
 	// exits end a conversation.
 	exits = []string{"退出", "再见", "拜拜", "结束对话", "goodbye", "bye", "byebye", "thatsall"}
 	// stops interrupt an answer at once.
-	stops = []string{"停", "停下", "停止", "别说了", "不要说了", "闭嘴", "安静", "打住", "等等", "等一下", "stop", "wait",
-		"stopit", "shutup", "bequiet", "holdon", "enough", "cancel"}
+	stops = []string{"停", "停下", "停止", "别说了", "不要说了", "闭嘴", "安静", "打住", "等等", "等一下", "stop",
+		"wait", "stopit", "shutup", "bequiet", "holdon", "enough", "cancel"}
 	// backchannels show that somebody listens. They interrupt nobody.
-	backchannels = []string{"嗯", "嗯嗯", "对", "对对", "对对对", "是", "是的", "是啊", "好", "好的", "哦", "噢", "啊", "行", "没错",
-		"ok", "okay", "yeah", "yes", "yep", "uhhuh", "mhm", "hmm", "mm", "right", "isee", "sure"}
+	backchannels = []string{"嗯", "嗯嗯", "对", "对对", "对对对", "是", "是的", "是啊", "好", "好的", "哦", "噢",
+		"啊", "行", "没错", "ok", "okay", "yeah", "yes", "yep", "uhhuh", "mhm", "hmm", "mm", "right", "isee",
+		"sure"}
 	// commands are complete as they are, though nothing in them says so.
-	commands = []string{"不", "不要", "不是", "不用", "可以", "继续", "下一个", "下一首", "上一首", "暂停", "播放", "打开", "关闭", "大声点",
-		"小声点", "再说一遍", "几点了", "谢谢", "no", "nope", "yup", "goon", "next", "previous", "pause", "play", "louder",
-		"quieter", "again", "repeat", "thanks", "thankyou"}
+	commands = []string{"不", "不要", "不是", "不用", "可以", "继续", "下一个", "下一首", "上一首", "暂停", "播放",
+		"打开", "关闭", "大声点", "小声点", "再说一遍", "几点了", "谢谢", "no", "nope", "yup", "goon", "next",
+		"previous", "pause", "play", "louder", "quieter", "again", "repeat", "thanks", "thankyou"}
 	// noises are what recognisers write when nobody said anything: whisper models write what ends
 	// films (openai/whisper discussion 928).
-	noises = []string{"thankyou", "thanksforwatching", "you", "bye", "谢谢观看", "谢谢大家", "感谢观看", "字幕由amaraorg社区提供",
-		"字幕志愿者", "请不吝点赞订阅转发打赏支持明镜与点点栏目", "subtitlesbytheamaraorgcommunity"}
+	noises = []string{"thankyou", "thanksforwatching", "you", "bye", "谢谢观看", "谢谢大家", "感谢观看",
+		"字幕由amaraorg社区提供", "字幕志愿者", "请不吝点赞订阅转发打赏支持明镜与点点栏目",
+		"subtitlesbytheamaraorgcommunity"}
 )
 
 // IsExit reports whether a text says no more than that the conversation is over.
@@ -92,8 +94,8 @@ const (
 // open are the words after which somebody goes on. Those of Chinese end the text; the others are
 // its last word.
 var (
-	openIdeograms = []string{"嗯", "呃", "那个", "这个", "就是", "就是说", "然后", "因为", "所以", "但是", "而且", "如果", "还有",
-		"比如", "和", "跟", "的", "把", "给", "在", "从", "到", "对", "我想", "帮我", "请问"}
+	openIdeograms = []string{"嗯", "呃", "那个", "这个", "就是", "就是说", "然后", "因为", "所以", "但是", "而且",
+		"如果", "还有", "比如", "和", "跟", "的", "把", "给", "在", "从", "到", "对", "我想", "帮我", "请问"}
 	openWords = []string{"um", "uh", "er", "erm", "hmm", "like", "and", "but", "or", "so", "because", "if", "then",
 		"the", "a", "an", "my", "your", "to", "of", "for", "with", "in", "on", "at", "from", "about", "than", "is",
 		"are", "please"}

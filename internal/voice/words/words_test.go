@@ -7,11 +7,13 @@ import (
 
 func TestPause(t *testing.T) {
 	for pause, texts := range map[time.Duration][]string{
-		ShortPause: {"今天天气怎么样？", "What is the weather today?", "好的", "Stop!", "不要", "yes", "我吃完了。", "I am done.",
-			"再见", "嗯", "对", "Next", "你好！"},
-		MiddlePause: {"", "今天天气怎么样", "what is the weather", "打开客厅的灯", "set a timer", "Tell me a story"},
-		LongPause: {"我想要那个", "今天的", "因为", "我要去北京和", "the", "I would like to", "um", "set a timer for", "电话是一三八",
-			"call 555", "Let me think...", "那个，", "然后……", "I think the.", "嗯，那个。"},
+		ShortPause: {"今天天气怎么样？", "What is the weather today?", "好的", "Stop!", "不要", "yes",
+			"我吃完了。", "I am done.", "再见", "嗯", "对", "Next", "你好！"},
+		MiddlePause: {"", "今天天气怎么样", "what is the weather", "打开客厅的灯", "set a timer",
+			"Tell me a story"},
+		LongPause: {"我想要那个", "今天的", "因为", "我要去北京和", "the", "I would like to", "um",
+			"set a timer for", "电话是一三八", "call 555", "Let me think...", "那个，", "然后……",
+			"I think the.", "嗯，那个。"},
 	} {
 		for _, text := range texts {
 			if got := Pause(text); got != pause {
@@ -23,7 +25,8 @@ func TestPause(t *testing.T) {
 
 func TestShortTexts(t *testing.T) {
 	for text, is := range map[string]func(string) bool{
-		"Good-bye!": IsExit, "再见。": IsExit, "That's all.": IsExit, "停！": IsStop, "Stop it": IsStop, "嗯嗯": IsBackchannel,
+		"Good-bye!": IsExit, "再见。": IsExit, "That's all.": IsExit, "停！": IsStop, "Stop it": IsStop,
+		"嗯嗯":      IsBackchannel,
 		"Uh-huh.": IsBackchannel, "Thanks for watching!": IsNoise, "谢谢观看": IsNoise,
 	} {
 		if !is(text) {
@@ -36,7 +39,8 @@ func TestShortTexts(t *testing.T) {
 	if !Is("Bye, Robot!", []string{"bye robot"}) || Is("", []string{""}) {
 		t.Error("comparing with a list")
 	}
-	for text, n := range map[string]int{"": 0, "停": 1, "今天": 2, "it's raining": 2, "打开 WiFi": 3, "3 4": 2, "?!": 0} {
+	for text, n := range map[string]int{"": 0, "停": 1, "今天": 2, "it's raining": 2, "打开 WiFi": 3,
+		"3 4": 2, "?!": 0} {
 		if got := Count(text); got != n {
 			t.Errorf("%q has %d words, want %d", text, got, n)
 		}

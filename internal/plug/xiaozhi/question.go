@@ -1,0 +1,205 @@
+package xiaozhi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/internal/talk"
+	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/words"
+)
+
+const (
+	// stableText is how long a text has to be unchanged to say something about the pause after it.
+	stableText = 200 * time.Millisecond
+	// The bot is asked after draftQuiet without voice, before the pause that ends the speech. That
+	// costs something when the person goes on, so it happens maxDrafts times at most, and not in
+	// speech of draftSpeech or longer, in which people pause more often.
+	draftQuiet  = 200 * time.Millisecond
+	draftSpeech = 10 * time.Second
+	maxDrafts   = 3
+	// interruptVoice is how much of what is said over an answer must certainly be voice, and
+	// interruptWords how many words it must have.
+	interruptVoice = 300 * time.Millisecond
+	interruptWords = 2
+)
+
+// question is speech that is being recognised.
+type question struct {
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	utterance   engine.Utterance
+	silence     time.Duration // that ends it; 0: it depends on the text
+	language    string
+	exits       []string // phrases that end the conversation, besides the usual ones
+	loudness    float64
+	overAnswer  bool   // it began while an answer was played
+	interrupted *reply // that it has interrupted; nil: none
+	voiced      time.Duration
+	drafts      int // number of drafts so far
+	early       *draft
+
+	over  chan struct{} // closed when there is a result
+	final heard         // the result; read after over
+
+	mu    sync.Mutex
+	text  string // so far
+	since time.Time
+}
+
+// heard is the result of a recogniser.
+type heard struct {
+	engine.Transcript
+	err error
+}
+
+// listen waits for the transcript.
+func (q *question) listen() {
+	defer close(q.over)
+	defer q.utterance.Close()
+	for {
+		t, err := q.utterance.Next()
+		if err != nil || t.Final {
+			q.final = heard{t, err}
+			return
+		}
+		q.mu.Lock()
+		if t.Text != q.text {
+			q.text, q.since = t.Text, time.Now()
+		}
+		q.mu.Unlock()
+	}
+}
+
+// partial returns the text so far, and for how long it has not changed.
+func (q *question) partial() (text string, age time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.text == "" {
+		return "", 0
+	}
+	return q.text, time.Since(q.since)
+}
+
+// isComplete reports whether the recogniser has found the end of the speech by itself.
+func (q *question) isComplete() bool {
+	select {
+	case <-q.over:
+		return q.final.err == nil
+	default:
+		return false
+	}
+}
+
+// interrupts reports whether what is said while an answer is played is meant to interrupt it: it is
+// certainly voice, and more than an echo of the board or a sign of attention.
+func (d *dialogue) interrupts(q *question) bool {
+	text, _ := q.partial()
+	spoken := d.spoken.last(time.Now())
+	switch {
+	case text == "":
+		return false
+	case words.HasStop(text, spoken):
+		return true
+	}
+	return d.ends.SureDuration() >= interruptVoice && words.Count(text) >= interruptWords &&
+		!words.IsBackchannel(text) && !words.IsEcho(text, spoken)
+}
+
+// draft is an answer to what somebody seems to have said, while it is not certain.
+type draft struct {
+	text   string
+	script *answerText
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	sure   chan struct{} // closed when it is certain
+	done   chan struct{} // closed when the bot has ended
+}
+
+// draft asks the bot the text so far, unless it was asked that already.
+func (d *dialogue) draft(q *question, text string) {
+	if q.early != nil {
+		if words.Letters(q.early.text) == words.Letters(text) {
+			return
+		}
+		d.revise(q)
+	}
+	if q.drafts == maxDrafts || q.interrupted != nil || d.answering() != nil ||
+		d.last != nil && !d.last.isOver() || words.IsExit(text) || words.IsNoise(text) ||
+		words.IsStop(text) || words.IsForeign(text, q.language) {
+		return
+	}
+	f := &draft{text: text, script: newAnswerText(), sure: make(chan struct{}), done: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancelCause(q.ctx)
+	if !d.c.board.boards.spawn(func() {
+		defer close(f.done)
+		d.c.answer(f.ctx, text, f.commit, f.script)
+	}) {
+		f.cancel(nil)
+		return
+	}
+	q.early, q.drafts = f, q.drafts+1
+}
+
+// revise ends a draft that answers another text than was said.
+func (d *dialogue) revise(q *question) {
+	q.early.cancel(talk.ErrRevised)
+	q.early = nil
+	d.c.board.boards.metrics.drafts.WithLabelValues("revised").Inc()
+}
+
+// commit is its [talk.Turn.Commit].
+func (f *draft) commit(ctx context.Context) error {
+	select {
+	case <-f.sure:
+		return nil
+	default:
+	}
+	select {
+	case <-f.sure:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(talk.ErrRevised, context.Cause(ctx))
+	case <-f.ctx.Done():
+		return errors.Join(talk.ErrRevised, context.Cause(f.ctx))
+	}
+}
+
+// meaning is what a recognised text is to a dialogue.
+type meaning int
+
+const (
+	aQuestion meaning = iota
+	nothing           // nobody has said anything to the board
+	unclear           // somebody has, but it was not understood
+	aFarewell
+	aStop // of the answer that it has interrupted
+)
+
+// meaning returns what a question means.
+func (d *dialogue) meaning(q *question, text string) meaning {
+	empty, foreign := words.Letters(text) == "", words.IsForeign(text, q.language)
+	d.mu.Lock()
+	bystander := q.loudness < bystanderShare*d.loudness
+	d.mu.Unlock()
+	switch {
+	case (empty || foreign) && bystander,
+		foreign && q.voiced < foreignVoice,
+		words.IsNoise(text) && q.voiced < noiseVoice,
+		!empty && q.overAnswer && q.interrupted == nil && words.IsEcho(text, d.spoken.last(time.Now())):
+		return nothing
+	case empty:
+		return unclear
+	case words.IsExit(text) || words.Is(text, q.exits):
+		return aFarewell
+	case q.interrupted != nil && words.IsStop(text):
+		return aStop
+	}
+	return aQuestion
+}
+
+// transcriptOf returns the text of a question as it is shown and asked.
+func transcriptOf(h heard) string { return strings.TrimSpace(h.Text) }
