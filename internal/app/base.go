@@ -44,6 +44,8 @@ type Base struct {
 
 	tools  *botTools
 	models *models
+	// realtime has what bots of realtime models share.
+	realtime *realtimeBots
 	// dial connects to addresses that untrusted people chose, and refuses internal ones. It is nil
 	// on the command line, whose user may reach everything the machine can.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -84,6 +86,7 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	}
 	markFolder(c.Data, b.Installation, log)
 	b.models = newModels(b, log)
+	b.realtime = newRealtimeBots(log)
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = hub.NewRegistry(db, box, kinds(b), func() any { return new(rokid.Settings) },
 		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) },
@@ -135,5 +138,6 @@ func kinds(base *Base) []hub.Kind {
 			Inbound: true, // its plug sets the limits of each connection
 		},
 		base.Agents.Kind(),
+		base.realtime.kind(base),
 	}
 }

@@ -88,6 +88,9 @@ func newVoiceBoards(ctx context.Context, at deps) (v *voiceBoards, err error) {
 			c = &boards
 		}
 	}
+	if at.reg != nil {
+		at.reg.MustRegister(at.base.realtime.tokens)
+	}
 	v = &voiceBoards{deps: at, encoders: opus.NewEncoderPool(maxEncoders)}
 	defer func() {
 		if err != nil {

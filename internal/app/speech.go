@@ -204,7 +204,7 @@ func (v *voiceBoards) voice(c *config.Config) xiaozhi.Voice {
 	case "repeat":
 		return xiaozhi.EchoVoice{}
 	}
-	return answering{v.speech, xiaozhi.Dialogue{Engines: v.speech.chain}}
+	return xiaozhi.Duplex{Otherwise: answering{v.speech, xiaozhi.Dialogue{Engines: v.speech.chain}}}
 }
 
 // answering has the board's bot answer, or the board repeat what it hears while there are no speech

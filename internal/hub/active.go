@@ -247,7 +247,7 @@ func (cs *activeTurns) find(t ConversationRef, turn string) *activeTurn {
 func (h *Hub) ActiveTurns(ctx context.Context, t ConversationRef) []ActiveTurn {
 	var out []ActiveTurn
 	for _, c := range h.activeTurns.inConversation(t) {
-		o := c.ActiveTurn
+		o := c.snapshot()
 		p, _ := c.progress(observerCursor{}, 0)
 		o.Events = p.Events
 		out = append(out, o)

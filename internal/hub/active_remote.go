@@ -106,7 +106,7 @@ func (cs *activeTurns) report(in inquiry) report {
 		}
 	}
 	for _, c := range here[max(0, len(here)-maxActiveTurns):] {
-		out.Turns = append(out.Turns, c.ActiveTurn)
+		out.Turns = append(out.Turns, c.snapshot())
 	}
 	return out
 }

@@ -283,7 +283,7 @@ func (h *Hub) findInterceptor(ctx context.Context, bot store.Bot, turn *talk.Tur
 	h.mu.Lock()
 	between := h.interception
 	h.mu.Unlock()
-	if between.find == nil {
+	if between.find == nil || turn.Spoken != nil { // what is said is not known yet
 		return "", nil
 	}
 	return between.kind, between.find(ctx, bot, turn)

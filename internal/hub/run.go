@@ -33,6 +33,7 @@ type run struct {
 
 	mu             sync.Mutex
 	state          state
+	said           string // what the person said in a turn by sound, once it is known
 	interceptedBy  string // kind of the interceptor that answers instead of the bot; empty: none
 	listeners      []*listener
 	active         *activeTurn
@@ -193,6 +194,10 @@ func (r *run) emit(e talk.Event) error {
 	}
 	now := time.Now()
 	r.lastEventAt = now
+	if e.Kind == talk.KindTranscript {
+		r.understood(e)
+		return nil
+	}
 	if !r.accept(&e) {
 		return nil
 	}
@@ -452,7 +457,7 @@ func (r *run) exchange(answer string, unheard bool) *store.Exchange {
 	}
 	return &store.Exchange{
 		Turn: r.turn.ID, Bot: r.turn.Bot, Person: r.turn.Person, Conversation: r.turn.Conversation,
-		At: r.started, Question: questionText(r.turn), Answer: answer, Undelivered: unheard,
+		At: r.started, Question: r.question(), Answer: answer, Undelivered: unheard,
 	}
 }
 
@@ -498,7 +503,7 @@ func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
 	}
 	if r.keepContent() {
-		tr.Question, tr.Answer = questionText(r.turn), r.active.text()
+		tr.Question, tr.Answer = r.question(), r.active.text()
 	}
 	return tr
 }

@@ -85,6 +85,9 @@ type Turn struct {
 	// reports whether that is all. It is called once, when the bot has answered or was stopped.
 	// Nil: they get all of it.
 	Heard func() (text string, whole bool) `json:"-"`
+	// Spoken is set if the person asks aloud, and hears the answer: the turn then has no parts.
+	// Only a [DuplexBot] of this instance gets such turns.
+	Spoken *Spoken `json:"-"`
 	// History is the earlier messages of this conversation, oldest first, as far as the hub
 	// keeps them. This turn is not part of it.
 	History []Message `json:"history,omitempty"`
@@ -176,6 +179,8 @@ const (
 	// KindStalled says that the bot may not go on for a while, or never: the next waiting turn may
 	// start. It ends at the bot's queue and reaches nobody.
 	KindStalled
+	// KindTranscript is what the person said in a turn by sound, in Event.Text.
+	KindTranscript
 )
 
 // Event is one piece of an answer.
@@ -194,6 +199,9 @@ func Note(s string) Event { return Event{Kind: KindNote, Text: s} }
 
 // Stalled returns an event that lets the next waiting turn start.
 func Stalled() Event { return Event{Kind: KindStalled} }
+
+// Transcript returns an event with what the person said.
+func Transcript(s string) Event { return Event{Kind: KindTranscript, Text: s} }
 
 // DoCommand returns an event with a command for the device.
 func DoCommand(c Command) Event { return Event{Kind: KindCommand, Command: &c} }

@@ -7,7 +7,7 @@ import (
 )
 
 // kindOrder is the order in which kinds are listed.
-var kindOrder = []string{"openai", "openclaw", "eyeclaw", "echo"}
+var kindOrder = []string{"openai", "realtime", "openclaw", "eyeclaw", "echo"}
 
 // kindWords are the texts of kinds that bring none of their own ([hub.Kind.Text]): those whose
 // settings are shown in several groups.

@@ -27,6 +27,9 @@ const (
 	// EventAbort reports an interruption; Event.Text is the reason. Playback has been stopped
 	// already.
 	EventAbort
+	// EventSpeechBegan and EventSpeechEnded report that a bot that converses by sound found speech.
+	EventSpeechBegan
+	EventSpeechEnded
 )
 
 // Event is something that happened in a conversation.

@@ -152,12 +152,12 @@ func (p *Player) Play(ctx context.Context, generation uint64, src Source, h Hook
 	r.texts, _ = src.(TextSource)
 	err := r.play(ctx, src)
 	if ctx.Err() != nil {
-		return r.stats, context.Cause(ctx)
+		return r.interrupted(), context.Cause(ctx)
 	}
 	var hook hookError
 	if r.stats.Frames > 0 && !errors.As(err, &hook) {
 		if r.wait(ctx, r.ends.Add(p.tail)); ctx.Err() != nil {
-			return r.stats, context.Cause(ctx)
+			return r.interrupted(), context.Cause(ctx)
 		}
 	}
 	return r.stats, err
@@ -204,6 +204,12 @@ func (r *playback) play(ctx context.Context, src Source) error {
 			return hookError{fmt.Errorf("send sound: %w", err)}
 		}
 	}
+}
+
+// interrupted returns the measurements of a playback that was stopped.
+func (r *playback) interrupted() Stats {
+	r.stats.Waiting = max(time.Until(r.ends), 0)
+	return r.stats
 }
 
 // text calls the Text hook if a text begins with the current packet.

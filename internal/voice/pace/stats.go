@@ -6,6 +6,8 @@ import "time"
 type Stats struct {
 	Frames int
 	Texts  int
+	// Waiting is the sound that was sent and that the board had not played when the playback ended.
+	Waiting time.Duration
 	// Stalls counts packets that the source returned a frame or more after they were due, while the
 	// board still had packets.
 	Stalls int

@@ -1,0 +1,291 @@
+package realtime
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"patchbay/internal/netx"
+	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
+	"patchbay/internal/voice/realtime"
+)
+
+// errRest ends a session that nobody needs at the moment.
+var errRest = errors.New("the session rests")
+
+// maxEarly limits the events of an answer that wait for its turn, which begins at once.
+const maxEarly = 256
+
+// pieceSamples is the most sound in one event: 200 ms.
+const pieceSamples = talk.HearingRate / 5
+
+// retryDelays are the pauses before a session that could not be opened is tried again, while nobody
+// asks.
+var retryDelays = netx.Backoff{First: time.Second, Max: 30 * time.Second, Jitter: netx.HalfJitter}
+
+// run has a session while one is wanted.
+func (c *conversation) run() {
+	defer close(c.done)
+	retry := retryDelays
+	for c.ctx.Err() == nil {
+		if !c.await() {
+			return
+		}
+		s, err := c.connect()
+		if err != nil {
+			c.lost(err, false)
+			if netx.WaitUnless(c.ctx, c.wake, retry.Next()); c.isAsked() {
+				signal(c.wake)
+			}
+			continue
+		}
+		retry = retryDelays
+		err = s.serve(c.ctx)
+		s.conn.Close()
+		if !errors.Is(err, errRest) {
+			c.lost(errLost(err), true)
+		}
+	}
+}
+
+// await waits until a session is wanted. It returns false at the end of the conversation.
+func (c *conversation) await() bool {
+	for {
+		c.mu.Lock()
+		wanted := c.wanted
+		c.mu.Unlock()
+		if wanted {
+			return c.ctx.Err() == nil
+		}
+		select {
+		case <-c.wake:
+		case <-c.ctx.Done():
+			return false
+		}
+	}
+}
+
+func (c *conversation) isAsked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asking != nil
+}
+
+// lost handles the loss of a session, or that there is none. An exchange that has not begun is asked
+// once more in the next one, if the lost one stood.
+func (c *conversation) lost(err error, stood bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return
+	}
+	c.bot.log.Debug("realtime: a session is lost", "host", c.bot.options.URL.Host, "error", err)
+	if x := c.asking; x != nil && (!stood || !x.retry()) {
+		x.fail(err)
+		c.wanted = false
+	}
+}
+
+// session is a connection to the service.
+type session struct {
+	c      *conversation
+	bot    *Bot
+	conn   *realtime.Conn
+	config realtime.Session
+	up     *realtime.Upsampler
+	born   time.Time
+}
+
+// connect opens a session, and tells it what was said before.
+func (c *conversation) connect() (*session, error) {
+	c.mu.Lock()
+	b := c.bot
+	c.renew = false
+	before := c.recent()
+	turn := c.opening
+	if c.asking != nil {
+		turn = c.asking.turn
+	}
+	c.mu.Unlock()
+	s := &session{c: c, bot: b, config: b.settings.session(b.options.Spelling), born: time.Now(),
+		up: realtime.NewUpsampler(b.options.Spelling)}
+	s.config.Silent, s.config.Tools = c.silent, b.functions(c.ctx, turn)
+	if c.silent {
+		s.config.Detection = ""
+	}
+	told := ""
+	if b.options.Spelling == realtime.Qwen {
+		told = transcript(turn, before) // its sessions take no messages of the bot
+	}
+	s.config.Instructions = b.instructions(turn.Lang, len(s.config.Tools) > 0, told)
+	conn, err := realtime.Open(c.ctx, b.options, &s.config)
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outbox, c.unsent, c.tools = nil, 0, s.config.Tools
+	for _, m := range before {
+		switch {
+		case told != "":
+		case m.Role == talk.RolePerson:
+			c.outbox = append(c.outbox, realtime.PersonSaid(m.Text))
+		default:
+			c.outbox = append(c.outbox, realtime.BotSaid(b.options.Spelling, m.Text))
+		}
+	}
+	if c.asking != nil {
+		c.asking.queue()
+	}
+	return s, nil
+}
+
+// transcript returns earlier messages as text.
+func transcript(turn *talk.Turn, before []talk.Message) string {
+	var out strings.Builder
+	for _, m := range before {
+		who := msgYou
+		if m.Role == talk.RolePerson {
+			who = msgPerson
+		}
+		out.WriteString(who.In(turn.Lang) + ": " + strings.Join(strings.Fields(m.Text), " ") + "\n")
+	}
+	return out.String()
+}
+
+// functions returns the functions that the model may call in a turn.
+func (b *Bot) functions(ctx context.Context, turn *talk.Turn) (out []realtime.Function) {
+	if b.toolbox == nil || !b.settings.tools() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := b.toolbox.List(ctx, turn)
+	if err != nil {
+		b.log.WarnContext(ctx, "the list of tools is not to be had, so the model is asked without", "error", err)
+		return nil
+	}
+	for _, t := range list {
+		parameters, err := toolbox.Parameters(t.Input)
+		if err != nil || !toolbox.FunctionName.MatchString(t.Name) || len(out) == maxTools {
+			b.log.DebugContext(ctx, "a tool is not offered to the model", "tool", t.Name, "error", err)
+			continue
+		}
+		out = append(out, realtime.Function{Name: t.Name, Description: toolbox.Clip(t.Description, maxDescription),
+			Parameters: parameters})
+	}
+	return out
+}
+
+// serve sends and receives until the session ends. The error is errRest if that was decided here.
+func (s *session) serve(ctx context.Context) error {
+	c := s.c
+	timer := time.NewTimer(s.bot.limits.idle)
+	defer timer.Stop()
+	for {
+		if err := s.send(ctx); err != nil {
+			return err
+		}
+		left, over := s.left()
+		if over {
+			return errRest
+		}
+		timer.Reset(left)
+		select {
+		case m := <-s.conn.Messages():
+			e, err := realtime.Decode(m.Data)
+			if err != nil {
+				return err
+			}
+			s.onEvent(&e)
+		case <-s.conn.Done():
+			return s.conn.Err()
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// left returns when to look again whether the session may end, and whether it ends now: nobody has
+// spoken for a while, it is old, or the bot has other settings. While an exchange runs it does not.
+func (s *session) left() (left time.Duration, over bool) {
+	c, l := s.c, s.bot.limits
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking != nil && (c.asking.begun || !c.renew) {
+		return l.idle, false
+	}
+	idle, age := l.idle-time.Since(c.used), l.age-time.Since(s.born)
+	switch {
+	case c.renew || age <= 0:
+		return 0, true
+	case idle <= 0:
+		c.wanted = false
+		return 0, true
+	}
+	return min(idle, age), false
+}
+
+// send sends what is queued: what the person said, and then events.
+func (s *session) send(ctx context.Context) error {
+	c := s.c
+	for {
+		c.mu.Lock()
+		said, last := c.said[c.unsent:], false
+		if len(said) > pieceSamples {
+			said = said[:pieceSamples]
+		}
+		c.unsent += len(said)
+		var events []any
+		if c.unsent == len(c.said) {
+			events, c.outbox, last = c.outbox, nil, true
+		}
+		said = append([]int16(nil), said...)
+		c.mu.Unlock()
+		if out := s.up.Convert(said, len(events) > 0); len(out) > 0 {
+			if err := s.conn.Send(ctx, realtime.AppendAudio(out)); err != nil {
+				return err
+			}
+		}
+		if err := s.conn.Send(ctx, events...); err != nil {
+			return err
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// onEvent handles an event, or passes it to the exchange.
+func (s *session) onEvent(e *realtime.Event) {
+	c := s.c
+	c.mu.Lock()
+	x, hear := c.asking, c.hear
+	switch {
+	case e.Type == realtime.SpeechStarted || e.Type == realtime.SpeechStopped:
+		c.early = nil
+	case x == nil && s.config.AnswersUnasked(s.bot.options.Spelling) && len(c.early) < maxEarly:
+		c.early = append(c.early, *e)
+	}
+	c.mu.Unlock()
+	switch e.Type {
+	case realtime.SpeechStarted, realtime.SpeechStopped:
+		if hear != nil {
+			hear(map[string]talk.Hearing{realtime.SpeechStarted: talk.SpeechBegan,
+				realtime.SpeechStopped: talk.SpeechEnded}[e.Type])
+		}
+		return
+	case realtime.ResponseDone:
+		s.bot.onUsage(e.Usage)
+	case realtime.Failed:
+		s.bot.log.Info("the realtime service reports an error", "host", s.bot.options.URL.Host, "error", e.Err)
+	}
+	if x != nil {
+		x.take(s, e)
+	}
+}

@@ -1,0 +1,72 @@
+package talk
+
+import (
+	"context"
+	"time"
+)
+
+// DuplexBot is a [Bot] that also converses by sound: it hears what a person says and answers aloud.
+type DuplexBot interface {
+	Bot
+	// Converse begins a conversation by sound, and does not wait for its connection. The turn has
+	// no parts; it tells who talks, and what was said before. It belongs to the conversation. Hear
+	// is called when a bot that [Duplex.FindsTurns] finds speech; it must not wait.
+	Converse(opening *Turn, hear func(Hearing)) Duplex
+}
+
+// Duplex is a conversation by sound. What is said in it is asked as turns with [Turn.Spoken], one
+// after the other. Its methods are safe for concurrent use, and only Close waits.
+type Duplex interface {
+	// Write adds what the person says, at [HearingRate]. It does not keep the samples.
+	Write(samples []int16)
+	// Clear drops what the person said since the last turn.
+	Clear()
+	// FindsTurns reports that the bot finds out when the person has finished.
+	FindsTurns() bool
+	// Close ends the conversation.
+	Close()
+}
+
+// HearingRate and SpeakingRate are the sample rates of what a person says and of what a bot
+// answers, in Hz.
+const (
+	HearingRate  = 16000
+	SpeakingRate = 24000
+)
+
+// Hearing is what a bot finds in the sound.
+type Hearing int
+
+// What a bot finds.
+const (
+	SpeechBegan Hearing = iota + 1
+	SpeechEnded
+)
+
+// Spoken is a turn by sound: the bot answers what was written to the conversation. It emits a
+// [KindTranscript] when it knows what the person said, and the texts of its answer when the person
+// begins to hear them. When ctx ends, it makes sure that what the person did not hear is not taken
+// as said.
+type Spoken struct {
+	Conversation Duplex
+	Playback     Playback
+}
+
+// Playback plays an answer.
+type Playback interface {
+	// Play adds sound of 16 bits, little endian, one channel, at [SpeakingRate]. It does not wait.
+	// The error means that nobody wants more.
+	Play(sound []byte) error
+	// Text adds what the sound from here on says.
+	Text(piece string)
+	// Finish marks the end of the answer.
+	Finish()
+	// Stop drops what was not played.
+	Stop()
+	// Heard has the texts that the person begins to hear. It is closed when everything was played,
+	// or the person interrupted it.
+	Heard() <-chan string
+	// Played returns how much of the sound the person has heard, and whether that is all. It waits
+	// until the playback has ended.
+	Played(ctx context.Context) (played time.Duration, whole bool)
+}
