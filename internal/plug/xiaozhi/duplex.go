@@ -8,7 +8,6 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi/wire"
-	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/engine"
@@ -83,13 +82,6 @@ func (d *duplex) close() {
 		d.talk.Close()
 		d.talk = nil
 	}
-}
-
-// current returns the board's device.
-func (b *Board) current() store.Device {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.device
 }
 
 func (d *duplex) onEvent(e Event) {
