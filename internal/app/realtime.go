@@ -41,7 +41,7 @@ func (r *realtimeBots) kind(base *Base) hub.Kind {
 	return k
 }
 
-// options returns the dependencies of a bot, which may reach the addresses that its owner may reach.
+// options returns the dependencies of a bot, which may reach the addresses that its owner may.
 func (r *realtimeBots) options(base *Base, b store.Bot) realtime.Options {
 	anywhere := new(net.Dialer).DialContext
 	return realtime.Options{Logger: r.log.With("bot", b.Number), OnUsage: r.count,

@@ -73,8 +73,8 @@ func (c *conversation) isAsked() bool {
 	return c.asking != nil
 }
 
-// lost handles the loss of a session, or that there is none. An exchange that has not begun is asked
-// once more in the next one, if the lost one stood.
+// lost handles the loss of a session, or that there is none. An exchange that has not begun is
+// asked once more in the next one, if the lost one stood.
 func (c *conversation) lost(err error, stood bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,8 @@ func newDuplex(ctx context.Context, t *testing.T, o realtimetest.Options, mqtt b
 	}
 	h := newTestServer(t, testServerOptions{mqtt: mqtt, rig: hubtest.Options{Kinds: []hub.Kind{kind}},
 		boards: func(o *xiaozhi.Options) { o.Voice = xiaozhi.Duplex{} }})
-	all := map[string]string{"url": service.URL, "api_key": realtimetest.Key, "model": "m", "spelling": string(o.Spelling)}
+	all := map[string]string{"url": service.URL, "api_key": realtimetest.Key, "model": "m",
+		"spelling": string(o.Spelling)}
 	for name, value := range set {
 		all[name] = value
 	}
@@ -115,7 +116,8 @@ func TestDuplexInterrupted(t *testing.T) {
 	must(t, err)
 	must(t, b.Abort(ctx))
 	must(t, <-asked)
-	all := service.Await(t, "a truncation", func(all []realtimetest.Session) bool { return len(all[0].Truncations) > 0 })
+	all := service.Await(t, "a truncation",
+		func(all []realtimetest.Session) bool { return len(all[0].Truncations) > 0 })
 	cut, played := all[0].Truncations[0], time.Duration(b.LastAnswer().Packets)*60*time.Millisecond
 	// Up to two of the packets had not been played.
 	if cut.At < played-180*time.Millisecond || cut.At > played+60*time.Millisecond || cut.Had < 5*time.Second {
