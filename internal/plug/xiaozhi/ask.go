@@ -61,7 +61,8 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 
 // answer asks the bot and writes the sentences of its answer. commit is nil, or a
 // [talk.Turn.Commit]. It returns when the answer is recorded, which is after it was played.
-func (c *Conversation) answer(ctx context.Context, question string, commit func(context.Context) error, to *answerText) {
+func (c *Conversation) answer(ctx context.Context, question string, commit func(context.Context) error,
+	to *answerText) {
 	defer to.finish()
 	d := c.board.current()
 	say := func(text string) { _ = to.write(ctx, line{text: text, note: true}) } // fails only if nobody waits

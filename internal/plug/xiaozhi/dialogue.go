@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// preroll is how much sound before the detected beginning of speech the listener gets: detection
-	// takes 220 ms, and the first sound of a word may be quiet.
+	// preroll is how much sound before the detected beginning of speech the listener gets:
+	// detection takes 220 ms, and the first sound of a word may be quiet.
 	preroll = 720 * time.Millisecond
 	// defaultPause ends speech of which no text is known: recognisers that take whole utterances
 	// tell nothing earlier.

@@ -229,24 +229,27 @@ func TestUnheard(t *testing.T) {
 // TestBargeIn has somebody speak while an answer is played, on a board that listens meanwhile.
 func TestBargeIn(t *testing.T) {
 	t.Parallel()
-	const answer = "The weather stays fine until Sunday evening. Then there will be rain in the north. It gets cold."
+	whole := []string{"The weather stays fine until Sunday evening.", "Then there will be rain in the north.",
+		"It gets cold."}
+	const answer = "The weather stays fine until Sunday evening. Then there will be rain in the north. " +
+		"It gets cold."
 	for name, c := range map[string]struct {
 		partial, final string
 		sentences      []string // after the interruption, or all of them
 		history        []string
 	}{
 		"an echo": {"weather stays fine until", "weather stays fine until",
-			[]string{"The weather stays fine until Sunday evening.", "Then there will be rain in the north.", "It gets cold."},
+			whole,
 			[]string{"first → " + answer}},
 		"attention": {"uh-huh", "uh-huh",
-			[]string{"The weather stays fine until Sunday evening.", "Then there will be rain in the north.", "It gets cold."},
+			whole,
 			[]string{"first → " + answer}},
 		"another question": {"what about tomorrow", "what about tomorrow", []string{"You said: what about tomorrow"},
 			[]string{"first → The weather stays fine until Sunday evening. (unfinished)",
 				"what about tomorrow → You said: what about tomorrow"}},
 		"stop": {"stop", "stop", nil, []string{"first → The weather stays fine until Sunday evening. (unfinished)"}},
 		"nothing after all": {"what about tomorrow", "",
-			[]string{"The weather stays fine until Sunday evening.", "Then there will be rain in the north.", "It gets cold."},
+			whole,
 			[]string{"first → " + answer}},
 	} {
 		t.Run(name, func(t *testing.T) {

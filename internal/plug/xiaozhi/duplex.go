@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/words"
 )
 
 const (
@@ -240,7 +241,7 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 	err := c.board.boards.Hub.Answer(a.ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindTranscript:
-			a.last.Store(contains(endWords, e.Text))
+			a.last.Store(words.IsExit(e.Text))
 			return c.ShowTranscript(e.Text)
 		case talk.KindNote:
 			return c.ShowText(e.Text)

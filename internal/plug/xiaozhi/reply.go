@@ -21,7 +21,7 @@ const (
 	resumeTime = 2 * time.Second
 )
 
-// reply is an answer that is being prepared and spoken. One goroutine prepares the script, one plays
+// reply is an answer that is being prepared and spoken. One goroutine prepares the text, one plays
 // it.
 type reply struct {
 	dialogue   *dialogue

@@ -10,8 +10,8 @@ import (
 	"patchbay/internal/voice/pace"
 )
 
-// speechSource is the sound of a [reply] from a line on: one clip after the other. It is used by one
-// goroutine; another one gives the lines to the engine.
+// speechSource is the sound of a [reply] from a line on: one clip after the other. It is used by
+// one goroutine; another one gives the lines to the engine.
 type speechSource struct {
 	reply   *reply
 	cancel  context.CancelFunc // ends the goroutine that feeds

@@ -52,8 +52,10 @@ func TestForeign(t *testing.T) {
 		text, language string
 		foreign        bool
 	}{
-		{"그래", "zh-CN", true}, {"はい", "zh", true}, {"はい", "ja-JP", false}, {"打开WiFi", "zh", false}, {"OK", "zh", false},
-		{"你好", "en-US", true}, {"Привет", "en", true}, {"Привет", "ru", false}, {"hello", "en", false}, {"42", "en", false},
+		{"그래", "zh-CN", true}, {"はい", "zh", true}, {"はい", "ja-JP", false},
+		{"打开WiFi", "zh", false}, {"OK", "zh", false},
+		{"你好", "en-US", true}, {"Привет", "en", true}, {"Привет", "ru", false},
+		{"hello", "en", false}, {"42", "en", false},
 		{"你好", "", false}, {"sí, mañana", "es", false},
 	} {
 		if got := IsForeign(c.text, c.language); got != c.foreign {
