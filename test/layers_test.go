@@ -29,7 +29,7 @@ var allowedImports = map[string][]string{
 	"netx": nil,
 	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
-	"settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
+	"roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
 	"i18n/translations": {"i18n"}, // only programs need it
 	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
 
@@ -42,11 +42,11 @@ var allowedImports = map[string][]string{
 	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
 		"store", "talk", "tool"}, // and no plug
 	// The use cases, and the two ways to them.
-	"control": {"account", "backup", "check", "hub", "fetch", "i18n", "plug/learn", "problem", "seal", "store",
-		"talk", "tool"},
+	"control": {"account", "backup", "check", "hub", "fetch", "i18n", "plug/learn", "problem", "roles", "seal",
+		"settings", "store", "talk", "tool"},
 	"api": {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "problem", "seal", "store",
 		"talk", "tool"},
-	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "settings",
+	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "roles", "settings",
 		"store", "talk", "tool"},
 
 	// These plugs need more, or have packages below them that need less.

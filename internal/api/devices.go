@@ -25,7 +25,11 @@ var (
 	ChangeDevice = define("PATCH /api/v1/devices/{device}", "Update the name, bot or transport of a device",
 		(*control.Service).ChangeDevice).taking(maxDeviceBody)
 	RemoveDevice = define("DELETE /api/v1/devices/{device}", "Delete a device", (*control.Service).RemoveDevice)
-	DeviceTools  = define("GET /api/v1/devices/{device}/tools", "List the tools of a device",
+	DeviceVoice  = define("GET /api/v1/devices/{device}/voice", "Return how a device hears and speaks",
+		(*control.Service).DeviceVoice)
+	ChangeDeviceVoice = define("PATCH /api/v1/devices/{device}/voice", "Update how a device hears and speaks",
+		(*control.Service).ChangeDeviceVoice).taking(maxDeviceBody)
+	DeviceTools = define("GET /api/v1/devices/{device}/tools", "List the tools of a device",
 		(*control.Service).ListDeviceTools)
 	SayDevice = define("POST /api/v1/devices/{device}/say", "Have a device say a text aloud",
 		(*control.Service).SayDevice).taking(maxDeviceBody).lasting(sayLimit)
@@ -41,8 +45,8 @@ var (
 func (s *Server) deviceOperations() {
 	s.document("GET /api/v1/notices", "Stream device notifications as JSON lines", "application/x-ndjson", noticesOf{},
 		NoticeLine{}, s.notices)
-	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceTools,
-		SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer)
+	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceVoice,
+		ChangeDeviceVoice, DeviceTools, SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer)
 	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device and stream progress and result as JSON lines",
 		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
 	s.document("GET /api/v1/devices/{device}/listen", "Stream the microphone of a device", "audio/ogg", control.DeviceRef{}, nil,

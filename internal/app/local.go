@@ -87,6 +87,7 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		Nodes:      nodeOperations(b, nodes),
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },
+		BoardVoice: b.voiceOptions(),
 		Retention:  retentionPolicy(c),
 	})
 	server, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.ClientAddress})

@@ -269,6 +269,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Nodes:         nodeOperations(base, nodes),
 		Retention:     retentionPolicy(c),
 		Transport:     func(chosen string) string { return BoardTransport(c, chosen) },
+		BoardVoice:    base.voiceOptions(),
 		NodePolicy:    control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 	})
 	channel, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log,

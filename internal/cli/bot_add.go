@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"patchbay/internal/api"
@@ -9,9 +10,11 @@ import (
 )
 
 type botAddCmd struct {
-	Name        string   `help:"Name of the bot." placeholder:"NAME" required:""`
+	Name        string   `help:"Name of the bot; optional with --role." placeholder:"NAME"`
 	Kind        string   `help:"Kind of the bot: echo (repeats the question), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects), openclaw (an agent of an OpenClaw gateway)." placeholder:"KIND" required:""`
 	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Repeatable." sep:"none" placeholder:"K=V"`
+	Role        string   `help:"Role to start from: companion, teacher, storyteller, kitchen, tutor or expert. It sets name, description, prompt, greeting and manner where nothing else is given." placeholder:"ROLE"`
+	RoleLang    string   `help:"Language of the role; optional: that of this command." placeholder:"LANG"`
 	Description string   `help:"Description of the bot." placeholder:"TEXT"`
 	User        string   `help:"Owner of the bot; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
@@ -23,6 +26,7 @@ func (botAddCmd) Help() string {
 
     patchbay bot add --name parrot --kind echo
     patchbay bot add --name qwen --kind openai --set base_url=http://localhost:11434/v1 --set model=qwen3:8b
+    patchbay bot add --role storyteller --role-lang ja --kind openai --set base_url=http://localhost:11434/v1 --set model=qwen3:8b
     patchbay bot add --name gpt --kind openai --set base_url=https://api.openai.com/v1 --set model=gpt-4o-mini --set api_key=@key.txt
     patchbay bot add --name lobster --kind eyeclaw --json
     patchbay bot add --name claw --kind openclaw --set url=ws://127.0.0.1:18789 --set token=@token.txt`
@@ -34,9 +38,12 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	if c.Name == "" && c.Role == "" {
+		return usage(i18n.Message("give the bot a --name, or a --role, which brings one"))
+	}
 	return c.connect(ctx, sh, func(at *conn) error {
 		bot, err := api.AddBot.Call(ctx, at.Client, control.NewBot{User: c.User, Name: c.Name, Kind: c.Kind,
-			Description: c.Description, Settings: set})
+			Description: c.Description, Settings: set, Role: c.Role, RoleLang: cmp.Or(c.RoleLang, string(sh.lang))})
 		if err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ type cli struct {
 		Bind    deviceBindCmd    `cmd:"" help:"Set the bot that answers a device."`
 		Rename  deviceRenameCmd  `cmd:"" help:"Rename a device."`
 		Set     deviceSetCmd     `cmd:"" help:"Set the transport of a device."`
+		Voice   deviceVoiceCmd   `cmd:"" help:"Show or set how a device hears and speaks."`
 		Rm      deviceRmCmd      `cmd:"" help:"Remove a device."`
 		Tools   deviceToolsCmd   `cmd:"" help:"List the tools of a device."`
 		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`

@@ -118,7 +118,7 @@ func TestHelpTranslations(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--help": {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。",
 			"运行“patchbay <命令> --help”查看某个命令的用法。\n"},
-		"bot add --help": {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。",
+		"bot add --help": {"用法：patchbay bot add --kind=KIND [选项]\n", "接入机器人。",
 			"\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
 		"help bot show": {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
 		"serve --help": {"xiaozhi 的设置：", "选项优先于环境变量", "设备没有说明语言时使用的语言。允许：", "存放 --secret 的值的文件。",

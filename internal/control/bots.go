@@ -210,9 +210,13 @@ func SettingText(value any) string {
 
 // NewBot describes a bot to add.
 type NewBot struct {
-	User        string       `json:"user,omitempty"` // the owner, if an admin names one
-	Name        string       `json:"name"`
-	Kind        string       `json:"kind"`
+	User string `json:"user,omitempty"` // the owner, if an admin names one
+	Name string `json:"name"`           // may be empty with a role
+	Kind string `json:"kind"`
+	// Role is the id of a role whose texts the bot gets where nothing else is given; empty: none.
+	// RoleLang is its language; empty: that of the caller.
+	Role        string       `json:"role,omitempty"`
+	RoleLang    string       `json:"role_lang,omitempty"`
 	Description string       `json:"description,omitempty"`
 	Settings    SettingTexts `json:"settings,omitempty"`
 }
@@ -235,6 +239,11 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	owner, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
 		return AddedBot{}, err
+	}
+	if in.Role != "" {
+		if err := s.play(c, &in); err != nil {
+			return AddedBot{}, err
+		}
 	}
 	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: owner.ID, Name: in.Name, Kind: in.Kind,
 		Description: in.Description, Set: in.Settings, By: c.Key})

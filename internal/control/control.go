@@ -63,6 +63,8 @@ type Options struct {
 	// Transport returns the transport of a device, given its owner's choice; empty if there is
 	// none.
 	Transport func(chosen string) string
+	// BoardVoice describes how devices hear and speak; zero if there are no voice boards.
+	BoardVoice VoiceOptions
 	// Retention is the configured retention of records.
 	Retention RetentionPolicy
 }

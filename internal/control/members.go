@@ -54,6 +54,7 @@ const (
 	EventToolRule        = "tool.rule"
 	EventDeviceApproved  = "device.approved"
 	EventDeviceChanged   = "device.changed"
+	EventDeviceVoice     = "device.voice"
 	EventDeviceRemoved   = "device.removed"
 	EventNodeRenamed     = "node.renamed"
 	EventNodeRemoved     = "node.removed"

@@ -49,6 +49,11 @@ func (r *Registry) IsInbound(kind string) bool {
 	return err == nil && k.Inbound
 }
 
+// DescribeSettings lists the settings of a struct, as [Kind].Settings makes it.
+func DescribeSettings(make func() any, texts map[string]settings.FieldText) []Setting {
+	return describedSettings(nil, make, texts, false)
+}
+
 func describedSettings(list []Setting, make func() any, texts map[string]settings.FieldText, shared bool) []Setting {
 	for _, f := range (settings.Schema{make}).Fields() {
 		list = append(list, Setting{Name: f.Name, Form: f.Form(), Secret: f.Secret, Required: f.Required,

@@ -384,9 +384,25 @@ func (t Devices) SetSettings(ctx context.Context, number int64, settings json.Ra
 	return t.change(ctx, `UPDATE devices SET settings = $1 WHERE number = $2`, string(settings), number)
 }
 
-// SetVoice replaces how a device hears and speaks, a JSON object.
-func (t Devices) SetVoice(ctx context.Context, number int64, voice json.RawMessage) error {
-	return t.change(ctx, `UPDATE devices SET voice = $1 WHERE number = $2`, string(voice), number)
+// ChangeVoice replaces how a device hears and speaks by what change makes of it, a JSON object. The
+// error is that of change, or [ErrNotFound].
+func (t Devices) ChangeVoice(ctx context.Context, number int64,
+	change func(Device) (json.RawMessage, error)) (d Device, err error) {
+	err = t.db.tx(ctx, func(tx *sql.Tx) (err error) {
+		if d, err = readDevice(tx.QueryRowContext(ctx, t.db.locking(`SELECT `+deviceColumns+
+			` FROM devices WHERE number = $1`, "FOR UPDATE"), number)); err != nil {
+			return err
+		}
+		if d.Voice, err = change(d); err != nil {
+			return err
+		}
+		if _, err = tx.ExecContext(ctx, `UPDATE devices SET voice = $1 WHERE number = $2`,
+			sanitizeText(string(d.Voice)), number); err != nil {
+			return err
+		}
+		return bumpDevicesVersion(ctx, tx)
+	})
+	return d, err
 }
 
 // Revoke invalidates all credentials issued to a device. It gets new ones at its next contact.

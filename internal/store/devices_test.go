@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,7 +150,11 @@ func TestDeviceChanges(t *testing.T) {
 			t.Error("a pigeon was taken")
 		}
 		must(t, d.SetSettings(ctx, one.Number, json.RawMessage(`{"frame":60}`)))
-		must(t, d.SetVoice(ctx, one.Number, json.RawMessage(`{"voice":"x"}`)))
+		_, err := d.ChangeVoice(ctx, one.Number, voice(`{"voice":"x"}`))
+		must(t, err)
+		refused := errors.New("refused")
+		_, err = d.ChangeVoice(ctx, one.Number, func(store.Device) (json.RawMessage, error) { return nil, refused })
+		wantErr(t, err, refused)
 		must(t, d.Revoke(ctx, one.Number))
 		must(t, d.Touch(ctx, one.Number, "198.51.100.9", now.Add(time.Hour)))
 		got, err := d.ByNumber(ctx, one.Number)
@@ -176,7 +181,7 @@ func TestDeviceChanges(t *testing.T) {
 			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0),
 			d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
 			d.SetTransport(ctx, his.Number, ""), d.SetSettings(ctx, his.Number, json.RawMessage(`{}`)),
-			d.SetVoice(ctx, his.Number, json.RawMessage(`{}`)),
+			second(d.ChangeVoice(ctx, his.Number, voice(`{}`))),
 		} {
 			wantErr(t, err, store.ErrNotFound)
 		}
@@ -330,7 +335,7 @@ func TestDevicesVersion(t *testing.T) {
 			{"Rename", true, func() error { return d.Rename(ctx, n, "hall") }},
 			{"SetTransport", true, func() error { return d.SetTransport(ctx, n, store.TransportMQTT) }},
 			{"SetSettings", true, func() error { return d.SetSettings(ctx, n, json.RawMessage(`{}`)) }},
-			{"SetVoice", true, func() error { return d.SetVoice(ctx, n, json.RawMessage(`{}`)) }},
+			{"ChangeVoice", true, func() error { return second(d.ChangeVoice(ctx, n, voice(`{}`))) }},
 			{"Revoke", true, func() error { return d.Revoke(ctx, n) }},
 			{"Remove", true, func() error { return d.Remove(ctx, n) }},
 		} {
@@ -427,3 +432,10 @@ func TestLookForDevices(t *testing.T) {
 		}
 	})
 }
+
+// voice returns a change of how a device speaks.
+func voice(text string) func(store.Device) (json.RawMessage, error) {
+	return func(store.Device) (json.RawMessage, error) { return json.RawMessage(text), nil }
+}
+
+func second[T any](_ T, err error) error { return err }

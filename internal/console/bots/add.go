@@ -34,9 +34,21 @@ func addPage(v *page.Visit) {
 		return
 	}
 	list, ok := describe(v, kind)
-	if ok && isKindAllowed(v, kind) {
-		v.Render(http.StatusOK, newPage(v, kind, newForm(list, nil)))
+	if !ok || !isKindAllowed(v, kind) {
+		return
 	}
+	f := newForm(list, nil)
+	f.TakesRole, f.Role = control.TakesRole(list), v.FormValue("role")
+	if f.TakesRole && f.Role != "" {
+		r, set, err := v.Instance.Control.Role(v.Caller(), f.Role, v.FormValue("lang"), list)
+		if err != nil {
+			v.NotFound()
+			return
+		}
+		f.Name, f.Description = r.Name, r.About
+		f.fill(set)
+	}
+	v.Render(http.StatusOK, newPage(v, kind, f))
 }
 
 // describe returns the settings of a kind of bot. If the kind does not exist, it has responded and

@@ -159,6 +159,40 @@ func stale(t *testing.T, r *consoletest.Rig, p store.Person, b *consoletest.Brow
 }
 
 // The token of an inbound bot is shown once, to somebody who entered the password recently.
+// A new bot can start from a role, whose texts are in the form and can be changed.
+func TestRoles(t *testing.T) {
+	r := newRig(t, control.Options{})
+	ada := r.SignedInAs(r.Person)
+	if p := ada.Get("/bots/new?kind=echo"); p.Contains("Start from a role") {
+		t.Error("a bot that repeats takes a role")
+	}
+	if p := ada.Get("/bots/new?kind=openai"); !p.Contains("Start from a role", `value="storyteller"`, "日本語") {
+		t.Errorf("the form is %s", p.Text)
+	}
+	if p := ada.Get("/bots/new?kind=openai&role=pirate"); p.Status != http.StatusNotFound {
+		t.Errorf("a role that there is not: %d", p.Status)
+	}
+	if p := ada.Get("/bots/new?kind=openai&role=kitchen&lang=zh"); !p.Contains(`value="阿椒"`, "你是阿椒", "厨房帮手") {
+		t.Errorf("the filled form is %s", p.Text)
+	}
+	admin := control.Caller{Person: r.Person.ID, Admin: true, Lang: i18n.English}
+	b, err := r.Control.AddBot(t.Context(), admin, control.NewBot{Kind: "openai", Role: "tutor", RoleLang: "ja",
+		Settings: control.SettingTexts{"base_url": "http://localhost:1/v1", "model": "m", "temperature": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s openai.Settings
+	if err := r.Registry.Settings(b.Bot, &s); err != nil || b.Name != "林先生" || *s.Temperature != 1 ||
+		!strings.Contains(s.System, "家庭教師") {
+		t.Errorf("%+v %+v %v", b.Bot, s, err)
+	}
+	for role, kind := range map[string]string{"pirate": "openai", "tutor": "echo"} {
+		if _, err := r.Control.AddBot(t.Context(), admin, control.NewBot{Kind: kind, Role: role}); err == nil {
+			t.Errorf("a bot of kind %s is a %s", kind, role)
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	cut := make(chan int64, 2)
 	r := newRig(t, control.Options{Disconnect: func(bot int64) { cut <- bot }, PublicURL: "https://board.example.org"})

@@ -28,6 +28,8 @@ type form struct {
 	Fields            []field
 	Wrong             string // error about the form as a whole
 	Notice            string // note about further effects of a change
+	TakesRole         bool   // a new bot of the kind can start from a role
+	Role              string // id of the role that the values are from
 }
 
 // newForm makes a form from settings and their values.
@@ -45,6 +47,15 @@ func newForm(list []hub.Setting, set map[string]string) form {
 		f.Fields = append(f.Fields, field{Setting: s, words: w, Value: value, Set: is})
 	}
 	return f
+}
+
+// fill sets values.
+func (f *form) fill(set map[string]string) {
+	for i := range f.Fields {
+		if value, ok := set[f.Fields[i].Name]; ok {
+			f.Fields[i].Value = value
+		}
+	}
 }
 
 // fieldsOf returns the fields of a group, the required ones first.

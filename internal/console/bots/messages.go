@@ -64,6 +64,11 @@ const (
 	msgNow          = i18n.Message("How it is")
 
 	msgTry        = i18n.Message("Try it")
+	msgRoles      = i18n.Message("Start from a role")
+	msgRolesTold  = i18n.Message("It fills in the name, the instructions, the greeting and the manner of speaking. You can change everything.")
+	msgRole       = i18n.Message("Role")
+	msgRoleLang   = i18n.Message("Language of the role")
+	msgRoleUse    = i18n.Message("Fill in")
 	msgTryTold    = i18n.Message("Asks it a question the way glasses do, to see whether it answers. Neither is remembered.")
 	msgTryNow     = i18n.Message("Ask it a question")
 	msgTalkToIt   = i18n.Message("Talk to it")

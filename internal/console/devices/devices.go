@@ -3,6 +3,7 @@
 //
 //	devices    the list, and approving devices
 //	device     the page of one device, with live notices
+//	voice      how it hears and speaks
 //	settings   its name, bot and transport, and removing it
 //	tools      its tools as forms, and calls
 //	now        its current state, as it reports it
@@ -40,6 +41,8 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "GET /devices/{device}/now", Serve: p.showState},
 		{Pattern: "GET /devices/{device}/settings", Serve: p.settings},
 		{Pattern: "POST /devices/{device}/settings", Access: page.Confirmed, Serve: p.change},
+		{Pattern: "GET /devices/{device}/voice", Serve: p.voice},
+		{Pattern: "POST /devices/{device}/voice", Access: page.Confirmed, Serve: p.changeVoice},
 		{Pattern: "POST /devices/{device}/remove", Serve: p.remove},
 		{Pattern: "GET /devices/{device}/tools", Serve: p.tools},
 		{Pattern: "POST /devices/{device}/tools/{tool}", Serve: p.call},

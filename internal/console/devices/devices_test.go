@@ -18,6 +18,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -107,6 +108,15 @@ func newInstance(t *testing.T) *installation {
 		},
 		Hear: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 			return h.listen(ctx, device, w)
+		},
+		BoardVoice: control.VoiceOptions{
+			Settings: func() any { return new(xiaozhi.VoiceSettings) },
+			Texts:    xiaozhi.VoiceTexts(),
+			Effective: func(_ context.Context, d store.Device) any {
+				s := xiaozhi.EffectiveVoice(d, xiaozhi.BotVoice{})
+				return &s
+			},
+			Engines: func(context.Context) ([]string, error) { return []string{"home", "cloud"}, nil },
 		},
 	}}, func(r *consoletest.Rig) []page.Route { return devices.Routes(r.Control) })
 	h.kettle = h.own(h.Person, "aa:aa:aa:aa:aa:01", "kettle")
@@ -325,6 +335,40 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestVoice(t *testing.T) {
+	h := newInstance(t)
+	ada := h.SignedInAs(h.Person)
+	if p := ada.Get("/devices/1/voice"); !p.Contains(`name="speed"`, "Speech engines", "There are: home, cloud.") {
+		t.Fatalf("the form is %s", p.Text)
+	}
+	for _, c := range []struct {
+		name, value string
+		want        string
+	}{
+		{"speed", "fast", "set-speed-wrong"},
+		{"speed", "9", "between 0.25 and 4"},
+		{"engines", "home, attic", "no speech engine &#34;attic&#34;"},
+		{"volume", "200", `aria-invalid="true"`},
+	} {
+		if p := ada.Post("/devices/1/voice", c.name, c.value); p.Status != 422 || !p.Contains(c.want, c.value) {
+			t.Errorf("%+v gives %d %s", c, p.Status, p.Text)
+		}
+	}
+	p := ada.Post("/devices/1/voice", "language", "ja", "speed", "0.9", "wake_words", "小明小明, Hey", "engines", "cloud")
+	if p.Path != "/devices/1/voice?saved" || !p.Contains(`value="ja"`, `value="0.9"`, ">小明小明, Hey</textarea>") {
+		t.Errorf("after that, ada is at %s: %s", p.Path, p.Text)
+	}
+	ada.Post("/devices/1/voice", "language", "", "speed", "0.9", "wake_words", "小明小明, Hey", "engines", "cloud")
+	d, err := h.Store.Devices.ByNumber(t.Context(), 1)
+	if want := `{"speed":0.9,"engines":["cloud"],"wake_words":["小明小明","Hey"]}`; err != nil || string(d.Voice) != want {
+		t.Errorf("kept is %s (%v)", d.Voice, err)
+	}
+	events, err := h.Store.AdminEvents.Newest(t.Context(), "", 2)
+	if err != nil || len(events) != 2 || events[0].Action != control.EventDeviceVoice {
+		t.Errorf("the events are %+v (%v)", events, err)
+	}
+}
+
 // A device of another person looks as if it did not exist.
 func TestOthers(t *testing.T) {
 	h := newInstance(t)
@@ -335,13 +379,13 @@ func TestOthers(t *testing.T) {
 		who  *consoletest.Browser
 		path string
 	}{{bob, "/devices/1"}, {bob, "/devices/kettle"}, {h.SignedInAs(h.Person), "/devices/" + fmt.Sprint(lamp.Number)}} {
-		for _, rest := range []string{"", "/live", "/now", "/settings", "/tools", "/listening", "/listening?on=1",
+		for _, rest := range []string{"", "/live", "/now", "/settings", "/voice", "/tools", "/listening", "/listening?on=1",
 			"/listen"} {
 			if p := b.who.Get(b.path + rest); p.Status != http.StatusNotFound || p.Contains("set_volume") {
 				t.Errorf("GET %s%s gives %d %s", b.path, rest, p.Status, p.Text)
 			}
 		}
-		for _, rest := range []string{"/settings", "/remove", "/tools/stop", "/tools/show", "/play"} {
+		for _, rest := range []string{"/settings", "/voice", "/remove", "/tools/stop", "/tools/show", "/play"} {
 			if p := b.who.Post(b.path+rest, "name", "mine", "arg.text", "hello", "arg.url",
 				"http://a.example/"); p.Status != http.StatusNotFound {
 				t.Errorf("POST %s%s gives %d %s", b.path, rest, p.Status, p.Text)

@@ -60,6 +60,7 @@ const (
 
 	msgOverview = i18n.Message("Overview")
 	msgTools    = i18n.Message("Tools")
+	msgVoice    = i18n.Message("Hearing and speaking")
 	msgSettings = i18n.Message("Settings")
 
 	msgNow         = i18n.Message("Right now")
@@ -171,6 +172,10 @@ const (
 	msgRemove        = i18n.Message("Remove the device")
 	msgRemoveTold    = i18n.Message("It is disconnected. When it is turned on again it shows a code, and belongs to whoever types that in.")
 	msgRemoveSure    = i18n.Message("Remove %s?")
+
+	msgVoiceTold      = i18n.Message("How the device hears and speaks, from the next question on. What is empty here is set by its bot, or as usual.")
+	msgVoiceEngines   = i18n.Message("There are: %s.")
+	msgVoiceInherited = i18n.Message("Now: %s.")
 
 	msgToolsTold  = i18n.Message("Everything that the device can do. Programs and bots can use these tools too, unless they are not allowed to.")
 	msgToolsNone  = i18n.Message("Its tools are not known yet")

@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/problem"
 )
 
-// settings holds the submitted settings form of a device and its errors.
-type settings struct {
+// settingsForm holds the submitted settings form of a device and its errors.
+type settingsForm struct {
 	Name, Bot, Transport  string
 	Bots                  []control.BotStatus
 	WrongName, WrongOther string
@@ -24,7 +24,7 @@ func (p *pages) settings(v *page.Visit) {
 	if !ok {
 		return
 	}
-	s := settings{Name: d.Name, Bot: control.NoBot, Transport: d.Transport}
+	s := settingsForm{Name: d.Name, Bot: control.NoBot, Transport: d.Transport}
 	if d.Bot != 0 {
 		s.Bot = strconv.FormatInt(d.Bot, 10)
 	}
@@ -34,7 +34,7 @@ func (p *pages) settings(v *page.Visit) {
 	p.showSettings(v, http.StatusOK, &d, s)
 }
 
-func (p *pages) showSettings(v *page.Visit, status int, d *view, s settings) {
+func (p *pages) showSettings(v *page.Visit, status int, d *view, s settingsForm) {
 	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
 	if err != nil {
 		v.Fail(err)
@@ -50,7 +50,7 @@ func (p *pages) change(v *page.Visit) {
 	if !ok {
 		return
 	}
-	s := settings{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
+	s := settingsForm{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
 		Transport: v.FormValue("transport")}
 	change := control.DeviceChange{Device: strconv.FormatInt(d.Number, 10),
 		Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}

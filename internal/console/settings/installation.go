@@ -209,6 +209,7 @@ var adminEventText = map[string]i18n.Message{
 	control.EventToolRule:        msgActToolRule,
 	control.EventDeviceApproved:  msgActDevApproved,
 	control.EventDeviceChanged:   msgActDevChanged,
+	control.EventDeviceVoice:     msgActDevVoice,
 	control.EventDeviceRemoved:   msgActDevRemoved,
 	control.EventNodeRenamed:     msgActNodeRenamed,
 	control.EventNodeRemoved:     msgActNodeRemoved,

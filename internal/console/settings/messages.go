@@ -167,6 +167,7 @@ const (
 	msgActToolRule      = i18n.Message("decided about a tool")
 	msgActDevApproved   = i18n.Message("approved a device")
 	msgActDevChanged    = i18n.Message("changed a device")
+	msgActDevVoice      = i18n.Message("changed how a device hears and speaks")
 	msgActDevRemoved    = i18n.Message("removed a device")
 	msgActNodeRenamed   = i18n.Message("renamed a node")
 	msgActNodeRemoved   = i18n.Message("removed a node")

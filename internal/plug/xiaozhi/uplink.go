@@ -64,7 +64,8 @@ func (c *Conversation) onMessage(m *wire.Message) {
 // Application::ContinueWakeWordInvoke).
 func (c *Conversation) onDetect(text string) {
 	now := time.Now()
-	known := strings.TrimSpace(text) == "" || c.board.boards.isWakeWord(text) // an empty text is not a question
+	known := strings.TrimSpace(text) == "" || // an empty text is not a question
+		c.board.boards.isWakeWord(text) || c.board.boards.hasWakeWord(c.board.current(), text)
 	c.mu.Lock()
 	c.lastActivity, c.wakeWordAt, c.heardAt = now, now, now
 	if c.checkingWakeWord {

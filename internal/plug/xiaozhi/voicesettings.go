@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -26,8 +27,6 @@ const (
 	// MinSilence is the length of the pauses inside sentences. Nobody waits for longer than
 	// MaxSilence to be answered.
 	MinSilence, MaxSilence = 200 * time.Millisecond, 3 * time.Second
-	// MaxRecordDays limits how long recordings are kept: a year.
-	MaxRecordDays = 366
 	// maxVoiceList and maxVoiceText limit the lists, whose texts are compared at each question,
 	// and the texts, in characters.
 	maxVoiceList, maxVoiceText = 20, 60
@@ -57,8 +56,6 @@ type VoiceSettings struct {
 	Greeting string `json:"greeting,omitempty"`
 	// Volume is that of the board while it speaks, 1 to 100; 0: as it is.
 	Volume int `json:"volume,omitempty"`
-	// RecordDays is for how many days what is said is kept, with its sound; 0: it is not.
-	RecordDays int `json:"record_days,omitempty"`
 }
 
 // Texts about invalid settings.
@@ -67,7 +64,6 @@ const (
 	msgVoiceSpeed    = i18n.Message("speed is %v; choose between %v and %v, or leave it out")
 	msgVoiceSilence  = i18n.Message("silence is %s; choose between %s and %s, or leave it out")
 	msgVoiceVolume   = i18n.Message("volume is %d; choose between 1 and 100, or leave it out")
-	msgVoiceRecord   = i18n.Message("record_days is %d; choose between 1 and %d, or leave it out")
 	msgVoiceList     = i18n.Message("%s has %d entries; it can have %d")
 	msgVoiceTwice    = i18n.Message("%s has %q twice")
 	msgVoiceWords    = i18n.Message("%s: %q has no letters")
@@ -87,8 +83,6 @@ func (s *VoiceSettings) Validate() error {
 		return msgVoiceSilence.Errorf(silence, MinSilence, MaxSilence)
 	case s.Volume < 0 || s.Volume > 100:
 		return msgVoiceVolume.Errorf(s.Volume)
-	case s.RecordDays < 0 || s.RecordDays > MaxRecordDays:
-		return msgVoiceRecord.Errorf(s.RecordDays, MaxRecordDays)
 	}
 	return errors.Join(checkList("engines", s.Engines), checkList("wake_words", s.WakeWords),
 		checkList("exit_phrases", s.ExitPhrases))
@@ -154,14 +148,25 @@ func (s *BotVoice) check(lang, voice, speed, greeting string) error {
 // VoiceSettings returns the settings of a board, with what its bot and the device add. It reads the
 // database only at the first call after a device or a bot of one has changed.
 func (h *Boards) VoiceSettings(ctx context.Context, d store.Device) VoiceSettings {
+	return EffectiveVoice(d, h.botVoice(ctx, d.Bot))
+}
+
+// EffectiveVoice returns the settings of a board, with what its bot and the device add.
+func EffectiveVoice(d store.Device, bot BotVoice) VoiceSettings {
 	var s VoiceSettings
 	_ = json.Unmarshal(d.Voice, &s) // unreadable settings count as none
-	bot := h.botVoice(ctx, d.Bot)
 	s.Language = cmp.Or(s.Language, bot.Language, d.Language)
 	s.Voice = cmp.Or(s.Voice, bot.Voice)
 	s.Speed = cmp.Or(s.Speed, bot.Speed)
 	s.Greeting = cmp.Or(s.Greeting, bot.Greeting)
 	return s
+}
+
+// hasWakeWord reports whether a text is one of the wake words of a board, as [Boards.isWakeWord].
+func (h *Boards) hasWakeWord(d store.Device, text string) bool {
+	text = lettersOf(text)
+	s := EffectiveVoice(d, BotVoice{})
+	return text != "" && slices.ContainsFunc(s.WakeWords, func(w string) bool { return lettersOf(w) == text })
 }
 
 // botVoice returns the settings of a bot. If they cannot be read, there are none.

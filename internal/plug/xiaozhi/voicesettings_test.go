@@ -30,7 +30,6 @@ func TestVoiceSettings(t *testing.T) {
 		"silence=700ms":                        "",
 		"silence=10ms":                         "between 200ms and 3s",
 		"volume=101":                           "between 1 and 100",
-		"record_days=1000":                     "between 1 and 366",
 		"wake_words=小明小明, Hey Robot":           "",
 		"wake_words=Hey Robot,hey robot!":      "twice",
 		"exit_phrases=...":                     "has no letters",
@@ -114,7 +113,9 @@ func set(t *testing.T, h *testServer, d store.Device, s xiaozhi.VoiceSettings) {
 	t.Helper()
 	text, err := json.Marshal(s)
 	must(t, err)
-	must(t, h.Store.Devices.SetVoice(t.Context(), d.Number, text))
+	_, err = h.Store.Devices.ChangeVoice(t.Context(), d.Number,
+		func(store.Device) (json.RawMessage, error) { return text, nil })
+	must(t, err)
 	must(t, h.boards.Refresh(t.Context()))
 }
 

@@ -1,0 +1,114 @@
+package devices
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/settings"
+)
+
+// voiceField is a setting in the form about how a device hears and speaks.
+type voiceField struct {
+	hub.Setting
+	Value     string
+	Inherited string // what holds if Value is empty; empty: the default
+	Wrong     string
+}
+
+func (f voiceField) id() string { return "set-" + f.Name }
+
+// isWide reports whether a value is longer than an input shows.
+func (f voiceField) isWide() bool { return f.Form == settings.FormList || f.Name == "greeting" }
+
+// voiceForm has the current or submitted settings, and their error.
+type voiceForm struct {
+	Fields  []voiceField
+	Engines []string
+	Wrong   string
+}
+
+func newVoiceForm(d control.DeviceVoice) (f voiceForm) {
+	f.Engines = d.Engines
+	for _, k := range d.Kinds {
+		value := voiceField{Setting: k, Value: settings.Text(d.Settings[k.Name])}
+		if d.Settings[k.Name] == nil {
+			value.Value, value.Inherited = "", settings.Text(d.Effective[k.Name])
+		}
+		f.Fields = append(f.Fields, value)
+	}
+	return f
+}
+
+// read reads the submitted form and returns the changed settings.
+func (f *voiceForm) read(v *page.Visit) control.SettingTexts {
+	set := control.SettingTexts{}
+	for i := range f.Fields {
+		x := &f.Fields[i]
+		if text := strings.TrimSpace(v.FormValue(x.Name)); text != x.Value {
+			set[x.Name], x.Value = text, text
+		}
+	}
+	return set
+}
+
+// setError shows an error beside the field whose name it begins with.
+func (f *voiceForm) setError(text string) {
+	for i := range f.Fields {
+		rest, ok := strings.CutPrefix(text, f.Fields[i].Name)
+		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
+			f.Fields[i].Wrong = text
+			return
+		}
+	}
+	f.Wrong = text
+}
+
+// loadVoice returns how the device hears and speaks. If it returns false, it has responded.
+func (p *pages) loadVoice(v *page.Visit) (d view, f voiceForm, ok bool) {
+	if d, ok = p.find(v); !ok {
+		return d, f, false
+	}
+	voice, err := p.control.DeviceVoice(v.Context(), v.Caller(),
+		control.DeviceRef{Device: strconv.FormatInt(d.Number, 10)})
+	if err != nil {
+		v.Fail(err)
+		return d, f, false
+	}
+	return d, newVoiceForm(voice), true
+}
+
+func (p *pages) voice(v *page.Visit) {
+	if d, f, ok := p.loadVoice(v); ok {
+		v.Render(http.StatusOK, voicePage(v, &d, &f))
+	}
+}
+
+// changeVoice saves the settings that differ.
+func (p *pages) changeVoice(v *page.Visit) {
+	d, f, ok := p.loadVoice(v)
+	if !ok {
+		return
+	}
+	set := f.read(v)
+	if len(set) > 0 {
+		_, err := p.control.ChangeDeviceVoice(v.Context(), v.Caller(),
+			control.DeviceVoiceChange{Device: strconv.FormatInt(d.Number, 10), Settings: set})
+		if err != nil {
+			text, status := v.Wrong(err)
+			if text != "" { // otherwise the browser has disconnected
+				f.setError(text)
+				v.Render(status, voicePage(v, &d, &f))
+			}
+			return
+		}
+	}
+	v.Redirect(d.path("/voice?saved"))
+}
+
+// placeholder returns what the empty input shows.
+func (f voiceField) placeholder() string { return cmp.Or(f.Inherited, f.Text.Example) }
