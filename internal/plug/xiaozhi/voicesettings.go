@@ -164,9 +164,9 @@ func EffectiveVoice(d store.Device, bot BotVoice) VoiceSettings {
 
 // hasWakeWord reports whether a text is one of the wake words of a board, as [Boards.isWakeWord].
 func (h *Boards) hasWakeWord(d store.Device, text string) bool {
-	text = lettersOf(text)
+	text = words.Letters(text)
 	s := EffectiveVoice(d, BotVoice{})
-	return text != "" && slices.ContainsFunc(s.WakeWords, func(w string) bool { return lettersOf(w) == text })
+	return text != "" && slices.ContainsFunc(s.WakeWords, func(w string) bool { return words.Letters(w) == text })
 }
 
 // botVoice returns the settings of a bot. If they cannot be read, there are none.
