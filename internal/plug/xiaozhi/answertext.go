@@ -10,8 +10,8 @@ import (
 	"patchbay/internal/voice/words"
 )
 
-// maxAhead limits the sentences of an [answerText] that were not taken yet. The bot waits when there
-// are more.
+// maxAhead limits the sentences of an [answerText] that were not taken yet. The bot waits when
+// there are more.
 const maxAhead = 64
 
 // answerText is the text of an answer, sentence by sentence, while it is written and spoken. One

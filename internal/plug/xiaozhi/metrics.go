@@ -78,9 +78,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.drafts = counters("patchbay_xiaozhi_early_answers_total",
 		"Answers that a bot began before the person had finished: used, or revised because they went on.", "outcome")
 	if reg != nil {
-		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers, m.drafts,
-			m.packets,
-			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
+		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers,
+			m.drafts, m.packets, m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
 	}
 	return m
 }

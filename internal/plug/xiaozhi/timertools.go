@@ -169,7 +169,8 @@ func parseLocal(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	on := func(days int) time.Time {
-		return time.Date(now.Year(), now.Month(), now.Day()+days, at.Hour(), at.Minute(), at.Second(), 0, now.Location())
+		return time.Date(now.Year(), now.Month(), now.Day()+days, at.Hour(), at.Minute(), at.Second(), 0,
+			now.Location())
 	}
 	switch {
 	case dated && !at.After(now):

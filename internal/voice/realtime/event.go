@@ -1,7 +1,7 @@
 // Package realtime is the codec of realtime speech APIs: JSON events over a WebSocket, with sound
 // in base64. OpenAI defined them, and services such as Qwen of Alibaba, vLLM and speaches follow,
-// each in the spelling of its time. Events of the server are accepted in all spellings; what is sent
-// is spelt as the service expects.
+// each in the spelling of its time. Events of the server are accepted in all spellings; what is
+// sent is spelt as the service expects.
 //
 // The events are those of the OpenAI API reference (Realtime, client events and server events) and
 // of Alibaba Cloud Model Studio (help.aliyun.com: client events and server events of

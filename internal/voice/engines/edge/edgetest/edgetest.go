@@ -52,7 +52,8 @@ const (
 
 // Faults are all but None.
 var Faults = []Fault{Refuse, TLS, Unauthorized, Forbidden, TooMany, Failing, Overloaded, HangBefore, HangAfter,
-	HangMiddle, HalfFrame, BadFrame, Garbage, WrongLength, CutFirst, CutLast, Silent, EndlessSound, HugeMessage, DoubleEnd}
+	HangMiddle, HalfFrame, BadFrame, Garbage, WrongLength, CutFirst, CutLast, Silent, EndlessSound, HugeMessage,
+	DoubleEnd}
 
 // Options are the script.
 type Options struct {
