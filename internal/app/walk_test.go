@@ -152,6 +152,15 @@ func (w *setup) settle() {
 		Client: uuid.NewString(), Article: "waits " + mark, At: now})
 	w.must(err)
 
+	timer, err := b.Store.Timers.Add(ctx, store.Timer{Device: d.Number, Text: "timer " + mark,
+		Due: now.Add(time.Hour), Zone: "UTC", Created: now})
+	w.must(err)
+	w.of["timer"] = fmt.Sprint(timer.Number)
+	speaks, err := b.Store.SpeechEngines.Add(ctx, store.SpeechEngine{Name: "engine " + mark, Kind: "openai",
+		Settings: []byte(`{"base_url":"http://127.0.0.1:1/v1"}`), Created: now})
+	w.must(err)
+	w.of["engine"] = fmt.Sprint(speaks.Number)
+
 	up, upToken, err := b.AddUpstream(ctx, w.ada, "up-"+mark, UpstreamDialsIn, &EndpointSettings{})
 	w.must(err)
 	w.of["upstream"] = fmt.Sprint(up.Number)

@@ -53,6 +53,9 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 		Name: "board of " + name, Bot: bot.Number, At: now})
 	must(t, err)
 	must(t, db.Devices.SetCatalog(ctx, d.Number, []byte(`[]`)))
+	_, err = db.Timers.Add(ctx, store.Timer{Device: d.Number, Text: "timer of " + name, Due: now.Add(time.Hour),
+		Zone: "UTC", Created: now})
+	must(t, err)
 	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`),
 		Person: person, Created: now, Expires: now.Add(time.Hour)}))
 	in := deviceRequest("peer " + name)
@@ -78,7 +81,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 // unownedTables are the tables without personal data. An audit link contains only the id, time and
 // digests of a call.
 var unownedTables = []string{"counters", "leases", "media", "admin_events", "sign_in_tries", "audit_chains",
-	"audit_links", "secrets", "installation", "written_by"}
+	"audit_links", "secrets", "installation", "written_by", "speech_engines"}
 
 // Removing a person deletes all their data, and nothing of others.
 func TestRemovePerson(t *testing.T) {

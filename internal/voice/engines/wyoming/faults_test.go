@@ -33,6 +33,7 @@ var faultClasses = map[wyomingtest.Fault]map[wyomingtest.Stage]engine.Class{
 	wyomingtest.CutMiddle:    {wyomingtest.Listen: engine.Closed, wyomingtest.Speak: engine.Closed},
 	wyomingtest.SilentEnd:    {wyomingtest.Listen: engine.Timeout, wyomingtest.Speak: engine.Timeout},
 	wyomingtest.EndlessSound: {wyomingtest.Speak: engine.Broken},
+	wyomingtest.EmptyText:    {wyomingtest.Speak: engine.Broken}, // no sound
 	wyomingtest.WrongFormat:  {wyomingtest.Speak: engine.Input},
 	wyomingtest.HugeText:     {wyomingtest.Listen: engine.Broken},
 	wyomingtest.LongText:     {wyomingtest.Listen: engine.Broken},
