@@ -59,6 +59,7 @@ func newTestServer(t *testing.T) *testServer {
 	s, err := api.New(api.Options{
 		Control: control.New(control.Options{
 			Hub: h.Hub, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
+			Voice: keepEngines(), BoardVoice: speedOnly(),
 			SecretActions: control.SecretActions{
 				State:   func() []control.SecretState { return []control.SecretState{{ID: "current"}, {ID: "old"}} },
 				Current: func() (id, secret string) { return "current", "hidden" },

@@ -94,19 +94,51 @@ func keepUpstreams(h *testServer) control.UpstreamActions {
 	}
 }
 
+// keepEngines keeps speech engines without settings.
+func keepEngines() control.VoiceActions {
+	return control.VoiceActions{
+		Configured: func() []store.SpeechEngine { return nil },
+		Draft: func(e store.SpeechEngine, _ control.SettingTexts) (store.SpeechEngine, []string, error) {
+			e.Settings = json.RawMessage(`{}`)
+			return e, nil, nil
+		},
+		Shown:   func(store.SpeechEngine) (map[string]json.RawMessage, error) { return nil, nil },
+		Health:  func(store.SpeechEngine) control.EngineHealth { return control.EngineHealth{} },
+		Where:   func(store.SpeechEngine) (string, bool, bool) { return "", true, true },
+		Refresh: func(context.Context) error { return nil },
+	}
+}
+
+// speedOnly has the speed of speech as the only setting of a device.
+func speedOnly() control.VoiceOptions {
+	type settings struct {
+		Speed float64 `json:"speed,omitempty"`
+	}
+	return control.VoiceOptions{
+		Settings:  func() any { return new(settings) },
+		Effective: func(context.Context, store.Device) any { return &settings{} },
+	}
+}
+
 // leavesNoRow are operations that are no GET and write nothing into the journal or the
 // audit trail, and why that is right.
 var leavesNoRow = map[string]string{
-	"POST /api/v1/bots/{bot}/test":             "a question, which has a record of its own",
-	"POST /api/v1/bots/{bot}/chat/stop":        "ends an answer; changes nothing that lasts",
-	"POST /api/v1/ask":                         "a question, which has a record of its own",
-	"POST /api/v1/upstreams/check":             "looks, and keeps nothing",
-	"POST /api/v1/upstreams/{upstream}/check":  "looks, and keeps nothing",
-	"POST /api/v1/nodes/{node}/invoke":         "the call leaves its row in the audit trail",
-	"POST /api/v1/restore":                     "leaves a row, and needs a backup",
-	"DELETE /api/v1/restore":                   "leaves a row, and needs a backup",
-	"DELETE /api/v1/bots/{bot}/wearers/{user}": "leaves a row, and needs glasses that are bound",
-	"DELETE /api/v1/signins/{signin}":          "leaves a row, as DELETE /api/v1/signins does, and needs a browser",
+	"POST /api/v1/bots/{bot}/test":                   "a question, which has a record of its own",
+	"POST /api/v1/bots/{bot}/chat/stop":              "ends an answer; changes nothing that lasts",
+	"POST /api/v1/ask":                               "a question, which has a record of its own",
+	"POST /api/v1/upstreams/check":                   "looks, and keeps nothing",
+	"POST /api/v1/upstreams/{upstream}/check":        "looks, and keeps nothing",
+	"POST /api/v1/nodes/{node}/invoke":               "the call leaves its row in the audit trail",
+	"POST /api/v1/devices/{device}/say":              "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/devices/{device}/timers":           "the call of the tool leaves its row in the audit trail",
+	"DELETE /api/v1/devices/{device}/timers/{timer}": "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/voice/engines/{engine}/check":      "looks, and keeps nothing",
+	"POST /api/v1/voice/engines/{engine}/say":        "speaks, and keeps nothing",
+	"POST /api/v1/voice/engines/{engine}/hear":       "listens, and keeps nothing",
+	"POST /api/v1/restore":                           "leaves a row, and needs a backup",
+	"DELETE /api/v1/restore":                         "leaves a row, and needs a backup",
+	"DELETE /api/v1/bots/{bot}/wearers/{user}":       "leaves a row, and needs glasses that are bound",
+	"DELETE /api/v1/signins/{signin}":                "leaves a row, as DELETE /api/v1/signins does, and needs a browser",
 }
 
 // Every operation that changes something leaves a row that names who, by which key and from
@@ -178,6 +210,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/bots/{bot}", bot, ""},
 		{"POST /api/v1/devices/approve", "", `{"code":"` + code + `"}`},
 		{"POST /api/v1/devices/{device}/tools/{tool}/call", "kettle", `{}`},
+		{"PATCH /api/v1/devices/{device}/voice", "kettle", `{"settings":{"speed":"1.5"}}`},
 		{"PATCH /api/v1/devices/{device}", "kettle", `{"name":"pot"}`},
 		{"DELETE /api/v1/devices/{device}", "pot", ""},
 		{"POST /api/v1/tools/{name}/rule", "home_*", `{"rule":"deny"}`},
@@ -186,6 +219,10 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"PATCH /api/v1/upstreams/{upstream}", upstream, `{"settings":{}}`},
 		{"POST /api/v1/upstreams/{upstream}/rotate", upstream, ""},
 		{"DELETE /api/v1/upstreams/{upstream}", upstream, ""},
+		{"POST /api/v1/voice/engines", "", `{"name":"ear","kind":"openai","unchecked":true}`},
+		{"PATCH /api/v1/voice/engines/{engine}", "ear", `{"use":"listen"}`},
+		{"POST /api/v1/voice/engines/{engine}/move", "ear", `{"place":1}`},
+		{"DELETE /api/v1/voice/engines/{engine}", "ear", ""},
 		{"POST /api/v1/drain", "", ""},
 		{"DELETE /api/v1/drain", "", ""},
 		{"POST /api/v1/secrets", "", `{"now":true}`},
