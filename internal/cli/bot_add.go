@@ -38,9 +38,6 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	if c.Name == "" && c.Role == "" {
-		return usage(i18n.Message("give the bot a --name, or a --role, which brings one"))
-	}
 	return c.connect(ctx, sh, func(at *conn) error {
 		bot, err := api.AddBot.Call(ctx, at.Client, control.NewBot{User: c.User, Name: c.Name, Kind: c.Kind,
 			Description: c.Description, Settings: set, Role: c.Role, RoleLang: cmp.Or(c.RoleLang, string(sh.lang))})

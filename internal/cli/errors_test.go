@@ -270,7 +270,7 @@ func TestUsageErrorsInChinese(t *testing.T) {
 		{[]string{"user", "lst"}, `patchbay: 没有 lst 这个命令或参数；你是想用 "list" 吗？`},
 		{[]string{"bot"}, "patchbay: 后面要写以下之一："},
 		{[]string{"bot", "show"}, "patchbay: 缺少参数：<bot>"},
-		{[]string{"bot", "add", "--kind", "echo"}, "patchbay: 缺少选项：--name="},
+		{[]string{"bot", "add", "--name", "x"}, "patchbay: 缺少选项：--kind="},
 		{[]string{"bot", "list", "--nmae", "x"}, "patchbay: 没有 --nmae 这个选项"},
 		{[]string{"user", "add", "bob", "--role", "king"}, `patchbay: --role 不能是 "king"，可以是 admin 或 member`},
 		{[]string{"completion"}, "patchbay: 缺少参数：<shell>（bash、zsh 或 fish）"},

@@ -32,18 +32,20 @@ type conversation struct {
 	wake    chan struct{} // has a token when there is something to do
 	turns   chan struct{} // has a token while an exchange runs
 
-	mu      sync.Mutex
-	bot     *Bot
-	wanted  bool                // a session should stand
-	renew   bool                // it should be a new one
-	tools   []realtime.Function // of the session
-	history []talk.Message
-	said    []int16 // since the last turn, for a session that replaces a lost one
-	unsent  int     // where what was not sent begins in said
-	outbox  []any   // events after what was said
-	asking  *exchange
-	early   []realtime.Event // of an answer that nobody has asked for yet
-	used    time.Time        // when somebody last spoke
+	mu       sync.Mutex
+	bot      *Bot
+	wanted   bool // a session should stand
+	renew    bool // it should be a new one
+	hasTurns bool
+	tools    []realtime.Function // of the session
+	offered  []realtime.Function // to the last turn, if hasTurns is set
+	history  []talk.Message
+	said     []int16 // since the last turn, for a session that replaces a lost one
+	unsent   int     // where what was not sent begins in said
+	outbox   []any   // events after what was said
+	asking   *exchange
+	early    []realtime.Event // of an answer that nobody has asked for yet
+	used     time.Time        // when somebody last spoke
 }
 
 func newConversation(b *Bot, opening *talk.Turn, hear func(talk.Hearing)) *conversation {
@@ -148,6 +150,7 @@ func (c *conversation) answer(ctx context.Context, b *Bot, turn *talk.Turn, emit
 func (c *conversation) use(b *Bot, tools []realtime.Function) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.offered, c.hasTurns = tools, true
 	if c.bot != b || !reflect.DeepEqual(tools, c.tools) {
 		c.bot, c.renew = b, true
 	}

@@ -3,6 +3,7 @@ package realtime
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -128,6 +129,9 @@ func (c *conversation) connect() (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.outbox, c.unsent, c.tools = nil, 0, s.config.Tools
+	if c.hasTurns { // one may have come while the session was opened
+		c.renew = c.bot != b || !reflect.DeepEqual(c.offered, c.tools)
+	}
 	for _, m := range before {
 		switch {
 		case told != "":
