@@ -18,15 +18,17 @@ var ErrMalformedMP3 = errors.New("malformed MP3")
 // MP3 returns a source that plays MP3 (MPEG-1 and MPEG-2, layer III) while it is received. For r
 // see [OggOpus].
 func MP3(r io.Reader, o Output) pace.Source {
-	return encode(r, o, func() (samples, error) {
-		b, err := decodeMP3(r)
-		if err != nil {
-			return nil, err
-		}
-		// The decoder makes two channels of one.
-		format := pcm.Format{Rate: b.decoder.SampleRate(), Channels: 2, Bits: 16}
-		return pcm.NewRaw(b, format, o.Encoding.SampleRate)
-	})
+	return encode(r, o, func() (samples, error) { return MP3Samples(r, o.Encoding.SampleRate) })
+}
+
+// MP3Samples returns the samples of MP3 at a rate, in Hz, while it is received.
+func MP3Samples(r io.Reader, rate int) (*pcm.SampleReader, error) {
+	b, err := decodeMP3(r)
+	if err != nil {
+		return nil, err
+	}
+	// The decoder makes two channels of one.
+	return pcm.NewRaw(b, pcm.Format{Rate: b.decoder.SampleRate(), Channels: 2, Bits: 16}, rate)
 }
 
 // decodeMP3 reads the beginning of r.

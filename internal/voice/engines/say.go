@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"patchbay/internal/voice"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/ogg"
 	"patchbay/internal/voice/opus"
@@ -82,9 +83,12 @@ func samplesOf(c engine.Clip, rate int) (out []int16, err error) {
 		return oggSamples(c.Sound, rate)
 	}
 	var in *pcm.SampleReader
-	if c.Format == engine.PCM {
+	switch c.Format {
+	case engine.PCM:
 		in, err = pcm.NewRaw(c.Sound, pcm.Format{Rate: c.Rate, Channels: 1, Bits: 16}, rate)
-	} else {
+	case engine.MP3:
+		in, err = voice.MP3Samples(c.Sound, rate)
+	default:
 		in, err = pcm.NewWAV(c.Sound, rate)
 	}
 	if err != nil {
