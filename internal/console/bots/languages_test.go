@@ -19,6 +19,7 @@ import (
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/rokid"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/settings"
 )
 
@@ -65,7 +66,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 	r := consoletest.New(t, consoletest.Options{Options: hubtest.Options{
 		Kinds: kinds,
 		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) },
-			func() any { return new(quiz.Settings) }},
+			func() any { return new(quiz.Settings) }, func() any { return new(xiaozhi.BotVoice) }},
 	}}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
 	english, chinese := r.SignedInAs(r.Person), r.SignedInAs(r.Person)
 	site, err := url.Parse(r.URL)
