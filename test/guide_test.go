@@ -164,7 +164,7 @@ func TestGuide(t *testing.T) {
 	// go test would run in the folder of the package, which does not exist; so would go vet.
 	goCommand("test", "-c", "-vet=off", "-overlay", overlay, "-o", own, "./internal/plug/dice")
 	test := exec.CommandContext(t.Context(), own, "-test.v")
-	test.Dir = dir
+	test.Dir = repository // where the translations are
 	if out := ran(test); !strings.Contains(out, "--- PASS: TestConsole") {
 		t.Errorf("the test of the guide prints\n%s", out)
 	}
