@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { storetest.Main(m) }
 
 // The browser's board becomes that of whoever is signed in, without a code to type, uses the
-// WebSocket, and is nobody else's. Once it is removed, the page is told that there is none.
+// WebSocket, and is nobody else's. Once it is removed, the page gets none.
 func TestBoardIsApproved(t *testing.T) {
 	r := consoletest.New(t, consoletest.Options{}, func(*consoletest.Rig) []page.Route { return talk.Routes() })
 	bot := r.Add(t, "script", nil)

@@ -98,7 +98,7 @@ func TestDuplex(t *testing.T) {
 	}
 }
 
-// TestDuplexInterrupted interrupts an answer: the model is told what was heard, the history has no
+// TestDuplexInterrupted interrupts an answer: the model gets what was heard, the history has no
 // more, and the next question is answered.
 func TestDuplexInterrupted(t *testing.T) {
 	t.Parallel()

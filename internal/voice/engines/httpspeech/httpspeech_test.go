@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 			server := httpspeechtest.New(t, httpspeechtest.Options{Fault: f})
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
-			if f == httpspeechtest.HangBefore { // whoever asks limits that
+			if f == httpspeechtest.HangBefore { // the caller limits that
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
 			}
