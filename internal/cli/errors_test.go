@@ -30,7 +30,6 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"bto"}, []string{"unexpected argument bto", "see: patchbay --help"}},
 		{[]string{"bot"}, []string{"expected one of", "see: patchbay bot --help"}},
 		{[]string{"bot", "show"}, []string{"<bot>", "see: patchbay bot show --help"}},
-		{[]string{"bot", "add", "--kind", "echo"}, []string{"--name"}},
 		{[]string{"bot", "list", "--nmae", "x"}, []string{"--nmae"}},
 		{[]string{"user", "add", "bob", "--role", "king"}, []string{"--role", "admin"}},
 		{[]string{"bot", "set", "1"}, []string{"no changes are given"}},

@@ -36,7 +36,7 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// limits are the times of a conversation.
+// limits are those of a conversation.
 type limits struct {
 	idle  time.Duration // without speech, after which the session is closed
 	age   time.Duration // of a session, after which the next pause brings another one
@@ -45,12 +45,14 @@ type limits struct {
 	grace time.Duration // for what should come at once: a transcript, the end of a canceled answer
 	tools time.Duration // for the calls of a turn
 	note  time.Duration // of calls, after which the person is told
+	sound int           // of an answer, in bytes: it waits in memory until it is played
 }
 
 // defaultLimits: sessions of OpenAI end after 60 minutes (guide "Realtime conversations", session
 // lifecycle), those of Qwen after 120.
 var defaultLimits = limits{idle: 30 * time.Second, age: 55 * time.Minute, first: 15 * time.Second,
-	next: 15 * time.Second, grace: 2 * time.Second, tools: 2 * time.Minute, note: 2 * time.Second}
+	next: 15 * time.Second, grace: 2 * time.Second, tools: 2 * time.Minute, note: 2 * time.Second,
+	sound: maxSound}
 
 // Bot answers by a realtime model. It is safe for concurrent use.
 type Bot struct {

@@ -13,8 +13,7 @@ import (
 	"patchbay/internal/voice/realtime"
 )
 
-// maxSound limits the sound of an answer, in bytes: four minutes. It waits in memory until it is
-// played.
+// maxSound limits the sound of an answer, in bytes: four minutes.
 const maxSound = 4 * 60 * 2 * talk.SpeakingRate
 
 // maxEvents is how many events wait for an exchange. The session waits when there are more.
@@ -263,7 +262,7 @@ func (x *exchange) onAnswer(e *realtime.Event) error {
 			x.spoken = append(x.spoken, spokenItem{e.ItemID, x.sound, 0})
 		}
 		x.spoken[len(x.spoken)-1].size += len(e.Sound)
-		if x.sound += len(e.Sound); x.sound > maxSound {
+		if x.sound += len(e.Sound); x.sound > x.bot.limits.sound {
 			return errTooLong
 		}
 		if x.playback != nil {

@@ -215,6 +215,11 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
+// isOutdated reports whether the next question goes to another session. Requires mu.
+func (c *conversation) isOutdated() bool {
+	return c.renew && (c.asking == nil || !c.asking.begun)
+}
+
 // left returns when to look again whether the session may end, and whether it ends now: nobody has
 // spoken for a while, it is old, or the bot has other settings. While an exchange runs it does not.
 func (s *session) left() (left time.Duration, over bool) {
@@ -226,7 +231,7 @@ func (s *session) left() (left time.Duration, over bool) {
 	}
 	idle, age := l.idle-time.Since(c.used), l.age-time.Since(s.born)
 	switch {
-	case c.renew || age <= 0:
+	case c.isOutdated() || age <= 0:
 		return 0, true
 	case idle <= 0:
 		c.wanted = false
@@ -240,6 +245,10 @@ func (s *session) send(ctx context.Context) error {
 	c := s.c
 	for {
 		c.mu.Lock()
+		if c.isOutdated() { // it may have come with the question that is in the outbox
+			c.mu.Unlock()
+			return errRest
+		}
 		said, last := c.said[c.unsent:], false
 		if len(said) > pieceSamples {
 			said = said[:pieceSamples]

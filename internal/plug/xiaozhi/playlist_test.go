@@ -53,11 +53,12 @@ func (s *script) String() string {
 	return strings.Join(s.sent, " ")
 }
 
-// wait waits until something was sent.
+// wait waits until something was sent, and all that is due with it.
 func (s *script) wait(what string) {
 	for !slices.Contains(strings.Fields(s.String()), what) {
 		time.Sleep(time.Millisecond)
 	}
+	synctest.Wait()
 }
 
 // sentences is a source whose packets are named a1, a2, and so on, in sentences of some packets.
