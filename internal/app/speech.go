@@ -113,8 +113,10 @@ func (s *speech) watch(e *speechEngine) {
 	}
 }
 
-// Run takes up changes of other instances and of the command line until ctx ends.
+// Run takes up changes of other instances and of the command line until ctx ends. It then closes
+// the connections that wait for their next use.
 func (s *speech) Run(ctx context.Context) error {
+	defer s.close()
 	tick := time.NewTicker(speechFresh)
 	defer tick.Stop()
 	for {
@@ -126,6 +128,15 @@ func (s *speech) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// close closes the connections of all engines that wait for their next use.
+func (s *speech) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range slices.Concat(s.fixed, s.rows) {
+		e.link.Close()
 	}
 }
 
@@ -155,6 +166,7 @@ func (s *speech) refresh(ctx context.Context) error {
 			s.log.Error("the settings of a speech engine cannot be read", "engine", row.Name, "error", err)
 		}
 	}
+	before := s.rows
 	s.version, s.rows = version, rows
 	var links []engine.Link
 	for _, e := range slices.Concat(s.fixed, rows) {
@@ -163,6 +175,11 @@ func (s *speech) refresh(ctx context.Context) error {
 		}
 	}
 	s.links.Store(&links)
+	for _, e := range before {
+		if !slices.Contains(rows, e) {
+			e.link.Close() // boards that use it yet open connections of their own
+		}
+	}
 	return nil
 }
 
@@ -241,6 +258,7 @@ func (e *examination) checkSpeechEngines(ctx context.Context) {
 	if err != nil {
 		return // checkSpeech has told
 	}
+	defer s.close()
 	for _, x := range s.rows {
 		switch {
 		case !x.row.Enabled:

@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type answerText struct {
 	lines    []line
 	taken    int
 	finished bool
+	wanted   []string      // commands of the bot
 	change   chan struct{} // closed at the next change
 
 	played chan struct{} // closed by settle
@@ -61,6 +63,20 @@ func (s *answerText) write(ctx context.Context, l line) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// want adds a command that the bot wants carried out after its answer.
+func (s *answerText) want(command string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = append(s.wanted, command)
+}
+
+// wants reports whether the bot wants a command carried out.
+func (s *answerText) wants(command string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.wanted, command)
 }
 
 // finish ends the text.

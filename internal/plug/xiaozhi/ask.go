@@ -44,7 +44,7 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	done := make(chan struct{})
 	if !c.board.boards.spawn(func() {
 		defer close(done)
-		c.answer(ctx, question, nil, words)
+		c.answer(ctx, talk.Part{Text: question}, nil, nil, words)
 	}) {
 		return errServerStopping
 	}
@@ -59,10 +59,10 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	return err
 }
 
-// answer asks the bot and writes the sentences of its answer. commit is nil, or a
-// [talk.Turn.Commit]. It returns when the answer is recorded, which is after it was played.
-func (c *Conversation) answer(ctx context.Context, question string, commit func(context.Context) error,
-	to *answerText) {
+// answer asks the bot and writes the sentences of its answer, and what it commands. commit is nil,
+// or a [talk.Turn.Commit]. It returns when the answer is recorded, which is after it was played.
+func (c *Conversation) answer(ctx context.Context, question talk.Part, commands []string,
+	commit func(context.Context) error, to *answerText) {
 	defer to.finish()
 	d := c.board.current()
 	say := func(text string) { _ = to.write(ctx, line{text: text, note: true}) } // fails only if nobody waits
@@ -72,8 +72,8 @@ func (c *Conversation) answer(ctx context.Context, question string, commit func(
 	}
 	w := newAnswerWriter(ctx, to, c.lang)
 	turn := newTurn(d, c.lang)
-	turn.Parts = []talk.Part{{Text: question}}
-	turn.Commit = commit
+	turn.Parts = []talk.Part{question}
+	turn.Commands, turn.Commit = commands, commit
 	turn.Heard = func() (string, bool) {
 		w.flush()
 		to.finish()
@@ -103,6 +103,8 @@ func newAnswerWriter(ctx context.Context, to *answerText, lang i18n.Lang) *answe
 // event is a [talk.Emit]. Its error means that nobody wants to know the rest.
 func (w *answerWriter) event(e talk.Event) error {
 	switch e.Kind {
+	case talk.KindCommand:
+		w.to.want(e.Command.Name)
 	case talk.KindNote:
 		return w.to.write(w.ctx, line{text: e.Text, note: true})
 	case talk.KindText:

@@ -40,7 +40,7 @@ func (b *Board) ringSource(ctx context.Context, text string, out wire.Audio) pac
 	b.mu.Lock()
 	d := b.device
 	b.mu.Unlock()
-	if chain := b.boards.engines(d); chain != nil {
+	if chain := b.boards.engines(ctx, d); chain != nil {
 		if speech, err := b.speech(ctx, chain, toolArgs{Text: text}, out); err == nil {
 			s.sources = append(s.sources, speech)
 		}

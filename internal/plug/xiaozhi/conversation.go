@@ -69,6 +69,7 @@ type Conversation struct {
 	intake         pace.ArrivalCounter
 	events         *eventQueue
 	silenceTimeout time.Duration
+	quietChanged   chan struct{} // has a token when quietLimit has changed
 
 	mu        sync.Mutex
 	mode      string // of the current listening, or the last one
@@ -82,10 +83,11 @@ type Conversation struct {
 	// unsolicitedAt: the sound of a wake word. It counts for the next listen/detect only.
 	unsolicited      int
 	unsolicitedAt    time.Time
-	wakeWordAt       time.Time // when the last listen/detect arrived
-	wakeAudioUntil   time.Time // packets until then belong to the wake word
-	lastActivity     time.Time // last speech, listen/detect, or change of listening or speaking
-	heardAt          time.Time // last speech, wake word or interruption, or the beginning
+	wakeWordAt       time.Time     // when the last listen/detect arrived
+	wakeAudioUntil   time.Time     // packets until then belong to the wake word
+	quietLimit       time.Duration // silence that ends the conversation before silenceTimeout; 0: none
+	lastActivity     time.Time     // last speech, listen/detect, or change of listening or speaking
+	heardAt          time.Time     // last speech, wake word or interruption, or the beginning
 	lastSent         time.Time
 	played           pace.Stats
 	answerCount      int
@@ -108,11 +110,11 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 	h := b.boards
 	c := &Conversation{
 		board: b, device: device, id: id, via: via, hello: hello, output: out, transport: ch, began: time.Now(),
-		silenceTimeout: h.SilenceTimeout,
-		lang:           i18n.ParseLang(device.Language, h.Lang),
-		events:         newEventQueue(),
-		list:           playlist{changed: make(chan struct{}, 1)},
-		player:         pace.NewPlayer(pace.Options{Frame: out.Frame()}),
+		silenceTimeout: h.SilenceTimeout, quietChanged: make(chan struct{}, 1),
+		lang:   i18n.ParseLang(device.Language, h.Lang),
+		events: newEventQueue(),
+		list:   playlist{changed: make(chan struct{}, 1)},
+		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(h.ctx)
 	c.lastActivity, c.lastSent, c.heardAt = c.began, c.began, c.began
@@ -303,6 +305,14 @@ func (c *Conversation) stopPlayback(music bool) {
 	}
 }
 
+// endWhenQuiet ends the conversation after so much silence, if that is less than usual.
+func (c *Conversation) endWhenQuiet(after time.Duration) {
+	c.mu.Lock()
+	c.quietLimit = after
+	c.mu.Unlock()
+	signal(c.quietChanged)
+}
+
 // End ends the conversation from the server's side.
 func (c *Conversation) End(why error) {
 	c.end(why, true)
@@ -332,17 +342,24 @@ func (c *Conversation) end(why error, notify bool) {
 // watchSilence ends the conversation after too much silence, and keeps the connection of a board
 // that waits for its button alive.
 func (c *Conversation) watchSilence() {
-	for wait := min(c.silenceTimeout, keepAlive); netx.Wait(c.ctx, wait) == nil; {
+	for wait := min(c.silenceTimeout, keepAlive); ; {
+		netx.WaitUnless(c.ctx, c.quietChanged, wait)
+		if c.ctx.Err() != nil {
+			return
+		}
 		now := time.Now()
 		c.mu.Lock()
 		limit := c.silenceTimeout
-		if c.mode == wire.ModeManual && !c.listening {
+		switch {
+		case c.mode == wire.ModeManual && !c.listening:
 			limit = c.board.boards.ButtonTimeout
+		case c.quietLimit != 0:
+			limit = min(limit, c.quietLimit)
 		}
 		left := limit - now.Sub(c.lastActivity)
 		// Audio that the voice has not heard yet may be speech.
 		if c.speaking || c.events.hasAudio() {
-			left = c.silenceTimeout
+			left = limit
 		}
 		quiet := keepAlive - now.Sub(c.lastSent)
 		c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/internal/i18n"
@@ -66,15 +67,18 @@ func (v Dialogue) Converse(ctx context.Context, c *Conversation) {
 // dialogue is the state of one conversation of a [Dialogue]. One goroutine handles the events; each
 // [reply] has its own.
 type dialogue struct {
-	voice  Dialogue
-	c      *Conversation
-	ctx    context.Context
-	ends   *endpoint.Detector
-	mode   string
-	recent []int16 // the last sound before speech, at most preroll
-	asking *question
-	last   *reply // the newest; nil before the first
-	spoken spokenTexts
+	voice   Dialogue
+	c       *Conversation
+	ctx     context.Context
+	ends    *endpoint.Detector
+	mode    string
+	recent  []int16 // the last sound before speech, at most preroll
+	asking  *question
+	last    *reply      // the newest; nil before the first
+	greet   time.Time   // when the board may greet; zero: not any more
+	volume  int         // that was set; 0: none yet
+	warming atomic.Bool // connections to the engines are being opened
+	spoken  spokenTexts
 
 	mu       sync.Mutex
 	loudness float64 // of the last person who was answered
@@ -86,6 +90,10 @@ func (d *dialogue) onEvent(e Event) {
 	case EventListenStart:
 		d.mode = e.Text
 		d.drop()
+		d.warm()
+		if d.last == nil {
+			d.greet = e.At.Add(greetDelay)
+		}
 	case EventAudio:
 		d.onAudio(e)
 	case EventListenStop:
@@ -95,6 +103,8 @@ func (d *dialogue) onEvent(e Event) {
 	case EventText:
 		d.drop()
 		d.typed(e.Text)
+	case EventPhoto:
+		d.look()
 	case EventAbort:
 		d.drop()
 	}
@@ -150,6 +160,7 @@ func (d *dialogue) onAudio(e Event) {
 			d.begin(answering != nil)
 		}
 	}
+	d.greetWhenQuiet(e.At)
 	if d.asking != nil && d.mode != wire.ModeManual {
 		d.follow(d.asking, event == endpoint.Ended, answering)
 	}
@@ -214,6 +225,7 @@ func (d *dialogue) begin(answering bool) {
 	q.utterance = chain.Listen(ctx, engine.Hints{Language: s.Language})
 	_ = q.utterance.Write(d.recent) // fails only if the conversation is over
 	d.recent = d.recent[:0]
+	d.warm()
 	if !d.c.board.boards.spawn(q.listen) {
 		cancel(nil)
 		q.utterance.Close()

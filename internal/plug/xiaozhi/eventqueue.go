@@ -30,6 +30,8 @@ const (
 	// EventSpeechBegan and EventSpeechEnded report that a bot that converses by sound found speech.
 	EventSpeechBegan
 	EventSpeechEnded
+	// EventPhoto reports that the bot wants to see what is before the board's camera.
+	EventPhoto
 )
 
 // Event is something that happened in a conversation.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -24,16 +25,43 @@ type pendingPhoto struct {
 
 var (
 	errNoVisionBot = errors.New("no bot answers this board")
-	msgAttached    = i18n.Message("The photo is attached to this result.")
+	errNoCamera    = errors.New("the board did not send a photo")
+	// photoQuestion are the arguments of the tool, whose answer is not used.
+	photoQuestion = json.RawMessage(`{"question":"-"}`)
+	msgAttached   = i18n.Message("The photo is attached to this result.")
 )
 
 // photograph has the board take a photo. The result is what the board returns, which is the bot's
 // description, with the photo added for callers that can see images.
 func (b *Board) photograph(ctx context.Context, l *connection, call *tool.Call) (*tool.Result, error) {
+	res, jpeg, err := b.callCamera(ctx, l, call)
+	if err != nil || jpeg == nil {
+		return res, err
+	}
+	return withPicture(res, jpeg), nil
+}
+
+// takePhoto has the board take a photo for its bot.
+func (b *Board) takePhoto(ctx context.Context) ([]byte, error) {
+	l, camera := b.connection(), b.ownTool(remote.TakesPhoto)
+	if l == nil || camera == "" {
+		return nil, errNoCamera
+	}
+	_, jpeg, err := b.callCamera(ctx, l, &tool.Call{Tool: camera, Args: photoQuestion,
+		Caller: tool.Caller{Bot: b.current().Bot}})
+	if err == nil && jpeg == nil {
+		err = errNoCamera
+	}
+	return jpeg, err
+}
+
+// callCamera calls the tool of a board that takes a photo, and returns its result and the photo,
+// which is nil if there is none.
+func (b *Board) callCamera(ctx context.Context, l *connection, call *tool.Call) (_ *tool.Result, jpeg []byte, _ error) {
 	b.mu.Lock()
 	if b.pendingPhoto != nil {
 		b.mu.Unlock()
-		return nil, tool.Fail(tool.Busy, "The board is taking a photo already. Try again when it has.", nil)
+		return nil, nil, tool.Fail(tool.Busy, "The board is taking a photo already. Try again when it has.", nil)
 	}
 	s := &pendingPhoto{caller: call.Caller}
 	b.pendingPhoto = s
@@ -51,15 +79,9 @@ func (b *Board) photograph(ctx context.Context, l *connection, call *tool.Call) 
 		b.initializeTools(ctx, l)
 	}
 	res, err := l.remote.Call(ctx, call)
-	if err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.jpeg == nil {
-		return res, nil
-	}
-	return withPicture(res, s.jpeg), nil
+	return res, s.jpeg, err
 }
 
 // withPicture adds a photo to a board's result.

@@ -57,6 +57,7 @@ type playlist struct {
 	buffer  []byte        // that packet
 	running bool          // playRounds runs
 	idle    chan struct{} // closed when it has ended
+	unsent  *sound        // whose packet is about to be sent; nil: it was
 	inRound bool
 	held    bool // music waits for the end of an answer, or for silence
 	paused  bool // music waits until somebody lets it go on
@@ -244,16 +245,19 @@ func (l *playlist) take(s *sound) []byte {
 	case s != l.last && s.priority == Music:
 		l.text = s.title // once more, after something else was shown
 	}
-	l.last, s.begun, s.playedAt, s.packet = s, true, time.Now(), nil
-	s.stats.Frames++
+	l.last, s.begun, s.playedAt, s.packet, l.unsent = s, true, time.Now(), nil, s
 	s.taken <- struct{}{}
 	return l.buffer
 }
 
-// Text implements [pace.TextSource].
+// Text implements [pace.TextSource]. It is called when a packet is sent.
 func (l *playlist) Text() (string, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unsent != nil {
+		l.unsent.stats.Frames++
+		l.unsent = nil
+	}
 	return l.text, l.text != ""
 }
 
@@ -383,7 +387,7 @@ func (c *Conversation) endRound(stats pace.Stats, err error) {
 			s.stats.Frames, s.stats.Texts = frames, texts
 		}
 	}
-	l.inRound, l.last = false, nil
+	l.inRound, l.last, l.unsent = false, nil, nil
 	l.settle(nil)
 }
 
@@ -412,12 +416,24 @@ func (c *Conversation) quietFor(now time.Time) time.Duration {
 	return now.Sub(c.heardAt)
 }
 
+// hasMusic reports whether music plays, or waits to go on.
+func (c *Conversation) hasMusic() bool {
+	c.list.mu.Lock()
+	defer c.list.mu.Unlock()
+	return c.list.hasMusic()
+}
+
+// hasMusic requires mu.
+func (l *playlist) hasMusic() bool {
+	return slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Music })
+}
+
 // pauseMusic pauses the music, or lets it go on. It returns false if there is none.
 func (c *Conversation) pauseMusic(pause bool) bool {
 	l := &c.list
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Music }) {
+	if !l.hasMusic() {
 		return false
 	}
 	l.paused, l.held = pause, false

@@ -227,8 +227,8 @@ func (b *Board) stopPlayback() *tool.Result {
 		c.mu.Lock()
 		playing = c.speaking
 		c.mu.Unlock()
-		if playing {
-			c.StopPlayback()
+		if playing = playing || c.hasMusic(); playing {
+			c.StopEverything()
 		}
 	}
 	return tool.JSON(map[string]any{"stopped": playing})

@@ -134,9 +134,10 @@ func (d *dialogue) draft(q *question, text string) {
 	}
 	f := &draft{text: text, script: newAnswerText(), sure: make(chan struct{}), done: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancelCause(q.ctx)
+	commands := d.commands()
 	if !d.c.board.boards.spawn(func() {
 		defer close(f.done)
-		d.c.answer(f.ctx, text, f.commit, f.script)
+		d.c.answer(f.ctx, talk.Part{Text: text}, commands, f.commit, f.script)
 	}) {
 		f.cancel(nil)
 		return
@@ -176,7 +177,7 @@ const (
 	nothing           // nobody has said anything to the board
 	unclear           // somebody has, but it was not understood
 	aFarewell
-	aStop // of the answer that it has interrupted
+	aStop // of the answer that it has interrupted, or of music
 )
 
 // meaning returns what a question means.
@@ -195,7 +196,7 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 		return unclear
 	case words.IsExit(text) || words.Is(text, q.exits):
 		return aFarewell
-	case q.interrupted != nil && words.IsStop(text):
+	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()):
 		return aStop
 	}
 	return aQuestion

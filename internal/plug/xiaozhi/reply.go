@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/settings"
+	"patchbay/internal/talk"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
 	"patchbay/internal/voice/words"
@@ -61,7 +64,8 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 	}
 	r.previous.Store(previous)
 	r.speaking.Store(true)
-	d.last = r
+	d.last, d.greet = r, time.Time{}
+	d.setVolume(s.Volume)
 	if !boards.spawn(func() {
 		defer close(r.over)
 		defer cancel(nil)
@@ -78,13 +82,27 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 		if p := r.previous.Load(); p != nil && p.isOver() {
 			r.previous.Store(nil)
 		}
-		if r.last {
-			d.c.End(errLeft)
-		}
+		r.finish(s.FollowUp)
 	}) {
 		cancel(nil)
 		r.speaking.Store(false)
 		close(r.over)
+	}
+}
+
+// finish does what the bot wants done after its answer, unless somebody interrupted it.
+func (r *reply) finish(followUp settings.Duration) {
+	if r.script == nil { // the server stops
+		return
+	}
+	text, whole := r.script.Heard()
+	switch {
+	case r.last || whole && r.script.wants(talk.CommandLeave):
+		r.c.End(errLeft)
+	case whole && r.script.wants(talk.CommandTakePhoto):
+		r.c.events.pushControl(Event{Kind: EventPhoto, At: time.Now()})
+	case whole && text != "":
+		r.c.endWhenQuiet(cmp.Or(time.Duration(followUp), quietAfter(text)))
 	}
 }
 
@@ -108,10 +126,10 @@ func (r *reply) play() {
 	next, generation := 0, r.generation
 	for {
 		source := newSpeechSource(r, next)
-		_, err := r.c.Speak(r.ctx, generation, source)
+		stats, err := r.c.Speak(r.ctx, generation, source)
 		next = source.position()
 		if !errors.Is(err, pace.ErrAborted) || !r.resumes() {
-			r.settle(source.heard(), err)
+			r.settle(source.heard(stats.Frames), err)
 			return
 		}
 		generation = r.c.Generation()
@@ -237,8 +255,11 @@ func (r *reply) answerSpeech(q *question) {
 		if d.countUnheard() == maxUnheard {
 			r.say(msgDidNotHear.In(r.c.lang))
 		}
-	case nothing, aStop:
+	case nothing:
 		r.drop(q)
+	case aStop:
+		r.drop(q)
+		r.c.StopEverything()
 	case aFarewell:
 		r.drop(q)
 		r.last = true
@@ -312,9 +333,13 @@ func (r *reply) answerDrafted(q *question, text string) {
 
 // answer has the bot answer, when the answer before is recorded.
 func (r *reply) answer(text string) {
-	if err := r.c.ShowTranscript(text); err != nil {
-		return
+	if r.c.ShowTranscript(text) == nil {
+		r.ask(talk.Part{Text: text}, r.dialogue.commands())
 	}
+}
+
+// ask has the bot answer, when the answer before is recorded.
+func (r *reply) ask(part talk.Part, commands []string) {
 	if p := r.previous.Load(); p != nil {
 		select {
 		case <-p.over:
@@ -323,7 +348,7 @@ func (r *reply) answer(text string) {
 		}
 	}
 	r.use(newAnswerText())
-	r.c.answer(r.ctx, text, nil, r.script)
+	r.c.answer(r.ctx, part, commands, nil, r.script)
 }
 
 // say speaks a sentence instead of an answer.

@@ -2,6 +2,7 @@ package xiaozhi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,13 @@ func (a *toolArgs) until(now time.Time) time.Time {
 var errNoEngine = errors.New("no speech engine is set up")
 
 // engines returns the engines that speak for a board; nil if none can.
-func (h *Boards) engines(d store.Device) *engine.Chain {
-	v, ok := h.Voice.(Dialogue)
+func (h *Boards) engines(ctx context.Context, d store.Device) *engine.Chain {
+	v, ok := h.Voice.(speaks)
 	if !ok {
 		return nil
 	}
-	chain := v.Engines(d)
+	s := h.VoiceSettings(ctx, d)
+	chain := s.chain(v.engines(d))
 	for _, l := range chain.Links {
 		if l.Speaker != nil {
 			return chain
@@ -59,7 +61,7 @@ func (b *Board) say(ctx context.Context, a toolArgs) (*tool.Result, error) {
 	b.mu.Lock()
 	d := b.device
 	b.mu.Unlock()
-	chain := b.boards.engines(d)
+	chain := b.boards.engines(ctx, d)
 	if chain == nil {
 		return nil, b.cannotSay(ctx, a, errNoEngine)
 	}
@@ -138,8 +140,11 @@ func (b *Board) speech(ctx context.Context, chain *engine.Chain, a toolArgs, out
 	b.mu.Unlock()
 	s := &spokenText{boards: b.boards, out: out, fed: make(chan struct{})}
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.speech = chain.Speak(ctx, engine.Manner{Language: d.Language, Voice: a.Voice})
-	sentences := sentencesOf(a.Text, i18n.ParseLang(d.Language, b.boards.Lang))
+	set := b.boards.VoiceSettings(ctx, d)
+	manner := set.manner()
+	manner.Voice = cmp.Or(a.Voice, manner.Voice)
+	s.speech = chain.Speak(ctx, manner)
+	sentences := sentencesOf(a.Text, i18n.ParseLang(set.Language, b.boards.Lang))
 	if !b.boards.spawn(func() { s.feed(sentences) }) {
 		s.cancel()
 		s.speech.Close()

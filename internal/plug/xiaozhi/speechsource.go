@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"patchbay/internal/voice/engine"
@@ -22,7 +23,8 @@ type speechSource struct {
 	clip    pace.Source   // nil between clips
 	text    string        // of the clip, until its first packet was sent
 	showing bool          // the text is new
-	begun   int           // sentences of which a part was played
+	packets int           // that Next has returned
+	starts  []int         // which of them begins a sentence
 	release func() bool   // stops the watch over the context of the playback
 }
 
@@ -83,7 +85,10 @@ func (s *speechSource) Next(ctx context.Context) ([]byte, error) {
 		switch {
 		case err == nil:
 			s.showing = s.text != ""
-			s.begun = s.speech.Complete() + 1
+			for len(s.starts) <= s.speech.Complete() {
+				s.starts = append(s.starts, s.packets)
+			}
+			s.packets++
 			if s.reply.firstAt.CompareAndSwap(0, time.Now().UnixNano()) {
 				s.reply.reached("first_sound")
 			}
@@ -159,8 +164,14 @@ func (s *speechSource) Close() error {
 // source, as heard is.
 func (s *speechSource) position() int { return s.line(s.speech.Complete()) }
 
-// heard returns the number of the first line of which nothing was played.
-func (s *speechSource) heard() int { return s.line(max(s.begun, s.speech.Complete())) }
+// heard returns the number of the first line of which nothing was played, after some packets were.
+func (s *speechSource) heard(packets int) int {
+	if packets == s.packets { // the last sentences may have no sound
+		return s.line(max(len(s.starts), s.speech.Complete()))
+	}
+	n, _ := slices.BinarySearch(s.starts, packets)
+	return s.line(n)
+}
 
 // line returns the number of the line that is sentence n of the engine.
 func (s *speechSource) line(n int) int {

@@ -167,7 +167,7 @@ func (b *Board) callBoard(ctx context.Context, call *tool.Call) (*tool.Result, e
 	}
 	began := time.Now()
 	defer func() { b.boards.metrics.calls.Observe(time.Since(began).Seconds()) }()
-	if remote.TakesPicture(call.Tool) && strings.Contains(call.Tool, "photo") {
+	if remote.TakesPhoto(call.Tool) {
 		return b.photograph(ctx, l, call)
 	}
 	res, err := l.remote.Call(ctx, call)

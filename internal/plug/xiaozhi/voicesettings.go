@@ -27,6 +27,8 @@ const (
 	// MinSilence is the length of the pauses inside sentences. Nobody waits for longer than
 	// MaxSilence to be answered.
 	MinSilence, MaxSilence = 200 * time.Millisecond, 3 * time.Second
+	// MinFollowUp leaves time to take a breath. The server's silence setting limits it as well.
+	MinFollowUp, MaxFollowUp = 2 * time.Second, time.Hour
 	// maxVoiceList and maxVoiceText limit the lists, whose texts are compared at each question,
 	// and the texts, in characters.
 	maxVoiceList, maxVoiceText = 20, 60
@@ -54,8 +56,12 @@ type VoiceSettings struct {
 	ExitPhrases []string `json:"exit_phrases,omitempty"`
 	// Greeting is spoken when somebody wakes the board; empty: nothing is.
 	Greeting string `json:"greeting,omitempty"`
-	// Volume is that of the board while it speaks, 1 to 100; 0: as it is.
+	// Volume is that of the board, set at its first answer in a conversation, 1 to 100; 0: as it
+	// is.
 	Volume int `json:"volume,omitempty"`
+	// FollowUp is how long a board listens after an answer, before the conversation ends; 0: it
+	// depends on the answer.
+	FollowUp settings.Duration `json:"follow_up,omitempty"`
 }
 
 // Texts about invalid settings.
@@ -63,6 +69,7 @@ const (
 	msgVoiceLanguage = i18n.Message("language is %q; give the code of one, such as en, zh or ja-JP")
 	msgVoiceSpeed    = i18n.Message("speed is %v; choose between %v and %v, or leave it out")
 	msgVoiceSilence  = i18n.Message("silence is %s; choose between %s and %s, or leave it out")
+	msgVoiceFollowUp = i18n.Message("follow_up is %s; choose between %s and %s, or leave it out")
 	msgVoiceVolume   = i18n.Message("volume is %d; choose between 1 and 100, or leave it out")
 	msgVoiceList     = i18n.Message("%s has %d entries; it can have %d")
 	msgVoiceTwice    = i18n.Message("%s has %q twice")
@@ -81,6 +88,8 @@ func (s *VoiceSettings) Validate() error {
 	switch {
 	case silence != 0 && (silence < MinSilence || silence > MaxSilence):
 		return msgVoiceSilence.Errorf(silence, MinSilence, MaxSilence)
+	case s.FollowUp != 0 && (time.Duration(s.FollowUp) < MinFollowUp || time.Duration(s.FollowUp) > MaxFollowUp):
+		return msgVoiceFollowUp.Errorf(time.Duration(s.FollowUp), MinFollowUp, MaxFollowUp)
 	case s.Volume < 0 || s.Volume > 100:
 		return msgVoiceVolume.Errorf(s.Volume)
 	}

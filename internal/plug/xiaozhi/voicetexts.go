@@ -30,7 +30,11 @@ func VoiceTexts() map[string]settings.FieldText {
 			Hint:    i18n.Message("Spoken when somebody wakes the board."),
 			Example: "Hi, what's up?"},
 		"volume": {Label: i18n.Message("Volume while it speaks"),
-			Hint:    i18n.Message("1 to 100. Afterwards it is as before. Empty: it stays as it is."),
+			Hint:    i18n.Message("1 to 100, set when the board first answers in a conversation. Empty: it stays as it is."),
 			Example: "60"},
+		"follow_up": {Label: i18n.Message("Time for the next question"),
+			Hint: i18n.Message("How long the board listens after an answer before the conversation ends. " +
+				"Empty: 6 seconds after a short answer, 20 after a longer one, and longer after a question."),
+			Example: "15s"},
 	}
 }

@@ -101,6 +101,12 @@ var (
 		"are", "please"}
 )
 
+// IsQuestion reports whether a text ends with a question.
+func IsQuestion(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？")
+}
+
 // Pause returns how long a pause has to be until somebody who has said the text so far has
 // finished: short after the end of a sentence or a known short text, long after a word or a number
 // that goes on.

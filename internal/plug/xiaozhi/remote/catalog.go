@@ -206,6 +206,9 @@ func isGetter(name string) bool {
 	return part == "get" || strings.HasPrefix(part, "get_")
 }
 
+// TakesPhoto reports whether a tool takes a photo with a camera.
+func TakesPhoto(name string) bool { return strings.Contains(lastPart(name), "photo") }
+
 // TakesPicture reports whether a tool takes and uploads a picture, which takes long.
 func TakesPicture(name string) bool {
 	part := lastPart(name)
