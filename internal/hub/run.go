@@ -502,6 +502,9 @@ func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
 		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
 	}
+	if r.turn.VoiceTimes != nil {
+		tr.Voice = (*store.VoiceTimes)(r.turn.VoiceTimes())
+	}
 	if r.keepContent() {
 		tr.Question, tr.Answer = r.question(), r.active.text()
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 )
 
@@ -32,28 +33,45 @@ type Trace struct {
 	// Asker is the account that asked, if Person does not identify it.
 	Asker string `json:"asker,omitempty"`
 
+	// Voice is set if the person spoke.
+	Voice *VoiceTimes `json:"voice,omitempty"`
+
 	// The content, if the owner records it.
 	Question string `json:"question,omitempty"`
 	Answer   string `json:"answer,omitempty"`
 }
 
+// VoiceTimes tells when the stages of a spoken turn were reached: see talk.VoiceTimes.
+type VoiceTimes struct {
+	SpeechEnded   time.Time `json:"speech_ended_at"`
+	Commit        int64     `json:"commit_ms,omitempty"`
+	Transcript    int64     `json:"transcript_ms,omitempty"`
+	FirstText     int64     `json:"first_text_ms,omitempty"`
+	FirstSentence int64     `json:"first_sentence_ms,omitempty"`
+	FirstSound    int64     `json:"first_sound_ms,omitempty"`
+	Interrupted   int64     `json:"interrupted_ms,omitempty"`
+}
+
 // Traces accesses the table of traces.
 type Traces struct{ db *DB }
 
-const traceColumns = `turn, bot, owner, kind, channel, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer, asker`
+const traceColumns = `turn, bot, owner, kind, channel, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer, asker, voice`
 
 func readTrace(s scanner) (t Trace, err error) {
 	var (
 		at, queue, first, total int64
 		late                    sql.NullInt64
-		question, answer        sql.NullString
+		question, answer, voice sql.NullString
 	)
 	err = s.Scan(&t.Turn, &t.Bot, &t.Owner, &t.Kind, &t.Channel, &t.Person, &t.Conversation, &t.Instance, &at, &queue,
 		&first, &total, &late,
-		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer, &t.Asker)
+		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer, &t.Asker, &voice)
 	t.At = fromMillis(at)
 	t.Queue, t.First, t.Total, t.Late = micros(queue), micros(first), micros(total), micros(late.Int64)
 	t.Question, t.Answer = question.String, answer.String
+	if err == nil && voice.Valid {
+		err = json.Unmarshal([]byte(voice.String), &t.Voice)
+	}
 	return t, err
 }
 
@@ -66,13 +84,18 @@ func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 		if lives, err := t.db.personExists(ctx, tx, tr.Owner); err != nil || !lives {
 			return err
 		}
+		voice := sql.NullString{}
+		if tr.Voice != nil {
+			text, _ := json.Marshal(tr.Voice) // numbers and a time
+			voice = sql.NullString{String: string(text), Valid: true}
+		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO traces (`+traceColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) ON CONFLICT (turn) DO NOTHING`, sanitizeArgs([]any{
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) ON CONFLICT (turn) DO NOTHING`, sanitizeArgs([]any{
 			tr.Turn, tr.Bot, tr.Owner, tr.Kind, tr.Channel, tr.Person, tr.Conversation, tr.Instance, millis(tr.At),
 			tr.Queue.Microseconds(), tr.First.Microseconds(), tr.Total.Microseconds(),
 			sql.NullInt64{Int64: tr.Late.Microseconds(), Valid: tr.Late > 0},
 			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer),
-			tr.Asker,
+			tr.Asker, voice,
 		})...)
 		if err != nil || e == nil {
 			return err

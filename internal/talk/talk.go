@@ -85,6 +85,9 @@ type Turn struct {
 	// reports whether that is all. It is called once, when the bot has answered or was stopped.
 	// Nil: they get all of it.
 	Heard func() (text string, whole bool) `json:"-"`
+	// VoiceTimes returns when the stages of a spoken turn were reached, for its record. It is
+	// called after Heard. Nil: nobody spoke.
+	VoiceTimes func() *VoiceTimes `json:"-"`
 	// Spoken is set if the person asks aloud, and hears the answer: the turn then has no parts.
 	// Only a [DuplexBot] of this instance gets such turns.
 	Spoken *Spoken `json:"-"`

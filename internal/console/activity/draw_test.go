@@ -31,6 +31,10 @@ func TestWaterfall(t *testing.T) {
 			Calls: []control.Call{call("home_get_temperature", 400*time.Millisecond, 300*time.Millisecond),
 				call("home_<set>_a_lamp_with_a_very_long_name", 3*time.Second, 0)},
 		},
+		"spoken": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, First: 400 * time.Millisecond,
+			Total: 6 * time.Second, Outcome: "disconnected", Voice: &store.VoiceTimes{
+				SpeechEnded: at.Add(-200 * time.Millisecond), Commit: 300, Transcript: 450, FirstText: 600,
+				FirstSentence: 700, FirstSound: 950, Interrupted: 4000}}}},
 		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second,
 			Outcome: "failed"}}},
 	} {

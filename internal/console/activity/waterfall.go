@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 )
 
 // turnPath returns the path of a turn's page.
@@ -39,8 +40,13 @@ type step struct {
 // newWaterfall builds the chart from the records of a turn.
 func newWaterfall(v *page.Visit, d control.TurnDetail) waterfallData {
 	f := waterfallData{Total: max(d.Total, d.Late)}
+	before := time.Duration(0) // from the end of speech to the question of the bot
+	if d.Voice != nil {
+		before = max(d.At.Sub(d.Voice.SpeechEnded), 0)
+	}
 	add := func(name, class string, from, until time.Duration) {
 		if until > from {
+			from, until = from+before, until+before
 			f.Steps = append(f.Steps, step{name, class, from, until})
 			f.Total = max(f.Total, until)
 		}
@@ -58,9 +64,44 @@ func newWaterfall(v *page.Visit, d control.TurnDetail) waterfallData {
 	}
 	add(v.Text(msgAnswering), "answer", first, d.Total)
 	add(v.Text(msgLate), "late", d.Total, d.Late)
+	for _, s := range voiceSteps(d) {
+		add(v.Text(s.name), s.class, s.from-before, s.until-before)
+	}
 	slices.SortStableFunc(f.Steps, func(a, b step) int { return cmp.Compare(a.From, b.From) })
 	f.Label = v.Text(msgWaterfallTold, page.FormatDuration(f.Total))
 	return f
+}
+
+// voiceStep is a bar of a spoken turn. Its times count from the end of the speech.
+type voiceStep struct {
+	name        i18n.Message
+	class       string
+	from, until time.Duration
+}
+
+// voiceSteps returns the bars of a spoken turn.
+func voiceSteps(d control.TurnDetail) []voiceStep {
+	if d.Voice == nil {
+		return nil
+	}
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	t := d.Voice
+	end := d.At.Add(d.Total).Sub(t.SpeechEnded)
+	if t.Interrupted > 0 {
+		end = ms(t.Interrupted)
+	}
+	steps := []voiceStep{{msgPause, "queue", 0, ms(t.Commit)}}
+	if t.Transcript > t.Commit {
+		steps = append(steps, voiceStep{msgRecognising, "wait", ms(t.Commit), ms(t.Transcript)})
+	}
+	if t.FirstSentence > t.FirstText && t.FirstText > 0 {
+		steps = append(steps, voiceStep{msgFirstSentence, "wait", ms(t.FirstText), ms(t.FirstSentence)})
+	}
+	if t.FirstSound > 0 {
+		steps = append(steps, voiceStep{msgSynthesis, "call", ms(t.FirstSentence), ms(t.FirstSound)},
+			voiceStep{msgPlaying, "answer", ms(t.FirstSound), end})
+	}
+	return steps
 }
 
 const (

@@ -22,7 +22,8 @@ type answerText struct {
 	lines    []line
 	taken    int
 	finished bool
-	wanted   []string      // commands of the bot
+	wanted   []string // commands of the bot
+	times    timeline
 	change   chan struct{} // closed at the next change
 
 	played chan struct{} // closed by settle

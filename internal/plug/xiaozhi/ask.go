@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"errors"
+	"time"
 	"unicode/utf8"
 
 	"patchbay/internal/i18n"
@@ -74,6 +75,7 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 	turn := newTurn(d, c.lang)
 	turn.Parts = []talk.Part{question}
 	turn.Commands, turn.Commit = commands, commit
+	turn.VoiceTimes = to.times.voiceTimes
 	turn.Heard = func() (string, bool) {
 		w.flush()
 		to.finish()
@@ -108,6 +110,7 @@ func (w *answerWriter) event(e talk.Event) error {
 	case talk.KindNote:
 		return w.to.write(w.ctx, line{text: e.Text, note: true})
 	case talk.KindText:
+		w.to.times.mark(stageFirstText, time.Now())
 		if face := w.mood.read(e.Text); face != "" {
 			if err := w.to.write(w.ctx, line{face: face}); err != nil {
 				return err

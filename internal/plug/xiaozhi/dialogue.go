@@ -238,7 +238,7 @@ func (d *dialogue) begin(answering bool) {
 func (d *dialogue) commit() {
 	q := d.asking
 	d.asking = nil
-	voiced := d.ends.VoicedDuration()
+	voiced, ended := d.ends.VoicedDuration(), time.Now().Add(-d.ends.Quiet())
 	d.forget()
 	if q == nil {
 		return
@@ -250,7 +250,7 @@ func (d *dialogue) commit() {
 		}
 		return
 	}
-	q.voiced = voiced
+	q.voiced, q.ended = voiced, ended
 	_ = q.utterance.Finish() // never fails
 	d.reply(q.ctx, q.cancel, func(r *reply) { r.answerSpeech(q) })
 }

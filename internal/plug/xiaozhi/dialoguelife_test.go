@@ -2,6 +2,7 @@ package xiaozhi_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,6 +109,34 @@ func TestLook(t *testing.T) {
 	must(t, err)
 	if diff := cmp.Diff([]string{"That is a cat."}, b.LastAnswer().Sentences); diff != "" {
 		t.Error(diff)
+	}
+	clean(t, b)
+}
+
+// TestVoiceTimes checks that the record of a spoken turn has its stages in their order.
+func TestVoiceTimes(t *testing.T) {
+	t.Parallel()
+	ctx := limit(t, 2*time.Minute)
+	h, b, d := talking(ctx, t, sim.Options{}, fine)
+	_, err := b.Ask(ctx, spoken(t))
+	must(t, err)
+	bound, err := h.Store.Devices.ByNumber(ctx, d.Number)
+	must(t, err)
+	for {
+		list, err := h.Store.Traces.ByBot(ctx, bound.Bot, time.Now().Add(time.Hour), "", 1)
+		must(t, err)
+		if len(list) == 0 { // it is stored a moment after the board has played
+			continue
+		}
+		v := list[0].Voice
+		if v == nil {
+			t.Fatal("no times")
+		}
+		stages := []int64{0, v.Commit, v.Transcript, v.FirstText, v.FirstSentence, v.FirstSound}
+		if !slices.IsSorted(stages) || v.Commit == 0 || v.Interrupted != 0 || v.SpeechEnded.IsZero() {
+			t.Errorf("%+v", v)
+		}
+		break
 	}
 	clean(t, b)
 }

@@ -39,7 +39,8 @@ type question struct {
 	overAnswer  bool   // it began while an answer was played
 	interrupted *reply // that it has interrupted; nil: none
 	voiced      time.Duration
-	drafts      int // number of drafts so far
+	ended       time.Time // when the last voice was heard
+	drafts      int       // number of drafts so far
 	early       *draft
 
 	over  chan struct{} // closed when there is a result

@@ -36,6 +36,7 @@ type reply struct {
 	previous   atomic.Pointer[reply] // whose answer this one follows; nil: none, or it is over
 	generation uint64
 	began      time.Time // when the question was complete
+	times      timeline  // until there is a script
 	last       bool      // the conversation ends after it
 
 	script   *answerText
@@ -114,6 +115,7 @@ func (r *reply) use(s *answerText) {
 		return
 	}
 	r.script = s
+	s.times.add(&r.times)
 	close(r.prepared)
 	if r.settled {
 		s.settle(0)
@@ -148,6 +150,7 @@ func (r *reply) settle(heard int, err error) {
 	switch {
 	case err == nil: // the answer is still to be recorded
 	case errors.Is(err, pace.ErrAborted):
+		r.mark(stageInterrupted, time.Now())
 		r.cancel(hub.ErrStopped)
 	default:
 		r.cancel(nil)
@@ -231,7 +234,9 @@ func (r *reply) answerSpeech(q *question) {
 		return
 	}
 	d, text := r.dialogue, transcriptOf(q.final)
-	r.reached("transcript")
+	r.mark(stageSpeechEnd, q.ended)
+	r.mark(stageCommit, r.began)
+	r.reached(stageTranscript)
 	meaning := nothing
 	if q.final.err == nil {
 		meaning = d.meaning(q, text)
@@ -357,7 +362,19 @@ func (r *reply) say(text string) {
 	_ = r.script.write(r.ctx, line{text: text, note: true}) // fails only if nobody waits
 }
 
+// mark notes when a stage was reached.
+func (r *reply) mark(stage string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	times := &r.times
+	if r.script != nil {
+		times = &r.script.times
+	}
+	times.mark(stage, at)
+}
+
 // reached measures a stage.
 func (r *reply) reached(stage string) {
+	r.mark(stage, time.Now())
 	r.c.board.boards.metrics.stages.WithLabelValues(stage).Observe(time.Since(r.began).Seconds())
 }

@@ -58,7 +58,7 @@ func (s *speechSource) feed(ctx context.Context) {
 			continue
 		}
 		if len(s.lines) == 0 {
-			s.reply.reached("first_sentence")
+			s.reply.reached(stageFirstSentence)
 		}
 		s.lines = append(s.lines, s.next)
 		if s.speech.Write(l.text) != nil {
@@ -90,7 +90,7 @@ func (s *speechSource) Next(ctx context.Context) ([]byte, error) {
 			}
 			s.packets++
 			if s.reply.firstAt.CompareAndSwap(0, time.Now().UnixNano()) {
-				s.reply.reached("first_sound")
+				s.reply.reached(stageFirstSound)
 			}
 			return packet, nil
 		case ctx.Err() != nil:
