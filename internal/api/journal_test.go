@@ -104,7 +104,9 @@ func keepEngines() control.VoiceActions {
 		},
 		Shown:   func(store.SpeechEngine) (map[string]json.RawMessage, error) { return nil, nil },
 		Health:  func(store.SpeechEngine) control.EngineHealth { return control.EngineHealth{} },
+		Texts:   func(store.SpeechEngine) (map[string]string, error) { return nil, nil },
 		Where:   func(store.SpeechEngine) (string, bool, bool) { return "", true, true },
+		Check:   func(context.Context, store.SpeechEngine) (f control.EngineFound, err error) { return f, nil },
 		Refresh: func(context.Context) error { return nil },
 	}
 }
@@ -223,6 +225,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"PATCH /api/v1/voice/engines/{engine}", "ear", `{"use":"listen"}`},
 		{"POST /api/v1/voice/engines/{engine}/move", "ear", `{"place":1}`},
 		{"DELETE /api/v1/voice/engines/{engine}", "ear", ""},
+		{"POST /api/v1/voice/setup", "", `{"service":"openai","key":"sk-1","no_bot":true}`},
 		{"POST /api/v1/drain", "", ""},
 		{"DELETE /api/v1/drain", "", ""},
 		{"POST /api/v1/secrets", "", `{"now":true}`},

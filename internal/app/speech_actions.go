@@ -293,9 +293,5 @@ func (s *speech) hear(ctx context.Context, row store.SpeechEngine, sound []byte,
 
 // engineProblem returns the error for people.
 func engineProblem(err error) error {
-	cause := err.Error()
-	if e := engine.AsError(err); e != nil {
-		cause = e.Err.Error()
-	}
-	return problem.New(problem.Unavailable, msgEngineFailed, engines.Explain(err), cause).Because(err)
+	return problem.New(problem.Unavailable, msgEngineFailed, engines.Explain(err), causeOf(err)).Because(err)
 }

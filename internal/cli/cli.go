@@ -57,6 +57,7 @@ type cli struct {
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
 	Voice struct {
+		Setup  voiceSetupCmd `cmd:"" help:"Set up hearing, speaking and a bot from one key, or from addresses."`
 		Engine struct {
 			Add   voiceEngineAddCmd   `cmd:"" help:"Add a speech engine."`
 			List  voiceEngineListCmd  `cmd:"" help:"List speech engines and their status."`
@@ -129,6 +130,7 @@ type cli struct {
 	Simulate struct {
 		Glasses simulateGlassesCmd `cmd:"" help:"Simulate glasses against any server."`
 		Home    simulateHomeCmd    `cmd:"" help:"Simulate a tool server with a thermometer and a lamp."`
+		Speech  simulateSpeechCmd  `cmd:"" help:"Simulate a speech service with OpenAI's interface."`
 		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Simulate one or more XiaoZhi voice boards against any server."`
 		Node    simulateNodeCmd    `cmd:"" help:"Simulate one or more OpenClaw nodes against any server."`
 	} `cmd:"" group:"try" help:"Simulated devices."`

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -114,29 +113,30 @@ type server struct {
 // serve runs the server until the test ends.
 func (d *desk) serve(args ...string) *server {
 	d.t.Helper()
+	s := &server{stderr: &safeBuffer{}}
+	d.background(s, s.stderr, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...)...)
+	return s
+}
+
+// background runs a command until the test ends, and decodes the JSON that it prints first.
+func (d *desk) background(into any, stderr *safeBuffer, args ...string) {
+	d.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	out, in := io.Pipe()
-	s := &server{stderr: &safeBuffer{}}
 	done := make(chan int, 1)
 	go func() {
-		done <- Run(ctx, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""),
-			in, s.stderr, d.env)
+		done <- Run(ctx, args, strings.NewReader(""), in, stderr, d.env)
 		in.Close()
 	}()
 	d.t.Cleanup(func() {
 		stop()
 		if code := <-done; code != 0 {
-			d.t.Errorf("serve ended with code %d: %s", code, s.stderr)
+			d.t.Errorf("patchbay %s ended with code %d: %s", args[0], code, stderr)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		d.t.Fatalf("serve did not start: %s", s.stderr)
+	if err := json.NewDecoder(out).Decode(into); err != nil {
+		d.t.Fatalf("patchbay %s did not start: %v, %s", args[0], err, stderr)
 	}
-	if err := json.Unmarshal(line, s); err != nil {
-		d.t.Fatal(err)
-	}
-	return s
 }
 
 // golden compares text with a file in testdata.

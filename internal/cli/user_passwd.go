@@ -100,12 +100,12 @@ func (sh *shell) askTwice(ctx context.Context, fd int, first i18n.Message) (stri
 
 // askSecret asks for a secret once, without echo. Echo is switched off before the prompt, because
 // people type as soon as they see it. When ctx ends, echo is restored.
-func (sh *shell) askSecret(ctx context.Context, fd int, prompt i18n.Message) (string, error) {
+func (sh *shell) askSecret(ctx context.Context, fd int, prompt i18n.Message, args ...any) (string, error) {
 	shown, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprint(sh.stderr, prompt.In(sh.lang))
+	fmt.Fprint(sh.stderr, prompt.In(sh.lang, args...))
 	secret, err := readSecret(ctx, fd)
 	err = errors.Join(err, term.Restore(fd, shown))
 	fmt.Fprintln(sh.stderr)

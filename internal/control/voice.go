@@ -30,8 +30,17 @@ type VoiceActions struct {
 	Check func(context.Context, store.SpeechEngine) (EngineFound, error)
 	Say   func(ctx context.Context, e store.SpeechEngine, text string) (EngineSaid, error)
 	Hear  func(ctx context.Context, e store.SpeechEngine, sound []byte, language string) (EngineHeard, error)
+	// Wyoming returns what Wyoming servers can do: those at the addresses or, without any, those on
+	// this machine.
+	Wyoming func(ctx context.Context, addresses []string) ([]WyomingServer, error)
 	// Refresh takes up changes of the engines.
 	Refresh func(context.Context) error
+}
+
+// WyomingServer is a server of Home Assistant's protocol for voice.
+type WyomingServer struct {
+	Address         string
+	Listens, Speaks bool
 }
 
 // EngineKind is a kind of speech engine with its settings.

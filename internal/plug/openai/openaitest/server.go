@@ -97,6 +97,9 @@ func Start(script ...Reply) (*Server, error) {
 	return s, nil
 }
 
+// ServeHTTP answers requests for the API at another address.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.Handler.ServeHTTP(w, r) }
+
 // Close breaks all connections and waits until the listener is closed.
 func (s *Server) Close() {
 	s.http.Close()

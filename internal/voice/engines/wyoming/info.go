@@ -66,6 +66,19 @@ func (c *client) describe(ctx context.Context) (*info, error) {
 	}
 }
 
+// Describe returns the address of a server with its port, and what it can do.
+func Describe(ctx context.Context, s Settings, o engine.Options) (address string, listens, speaks bool, err error) {
+	c, err := newClient(s, o)
+	if err != nil {
+		return "", false, false, err
+	}
+	in, err := c.describe(ctx)
+	if err != nil {
+		return c.address, false, false, c.failed(err)
+	}
+	return c.address, len(in.ASR) > 0, len(in.TTS) > 0, nil
+}
+
 var (
 	errDeaf = engine.Errorf(engine.Input, "the server recognises no speech")
 	errMute = engine.Errorf(engine.Input, "the server has no voices")

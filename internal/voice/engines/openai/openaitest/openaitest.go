@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"patchbay/internal/voice/engine"
@@ -33,6 +32,11 @@ type Server struct {
 	// Intercept answers a request in place of the engine if it returns true; nil: never. The path
 	// is /audio/transcriptions or /audio/speech.
 	Intercept func(path string, w http.ResponseWriter, r *http.Request) bool
+	// Other answers requests for other paths; nil: they are not found.
+	Other http.Handler
+
+	http *http.Server
+	done chan struct{} // Serve has returned
 
 	mu      sync.Mutex
 	spoken  []string
@@ -40,16 +44,52 @@ type Server struct {
 	forms   []map[string]string
 }
 
+// test is what [New] needs of a test.
+type test interface {
+	Cleanup(func())
+	Fatal(...any)
+}
+
 // New starts an engine, which stops with the test.
-func New(t testing.TB) *Server {
-	s := &Server{Transcript: func([]int16) string { return "what is the weather today" }, Sound: Tone}
+func New(t test) *Server {
+	s, err := Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start starts an engine at an address. The caller must Close it.
+func Start(address string) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{URL: "http://" + l.Addr().String() + "/v1", Sound: Tone, done: make(chan struct{}),
+		Transcript: func([]int16) string { return "what is the weather today" }}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/audio/transcriptions", s.guard(s.transcribe))
 	mux.HandleFunc("POST /v1/audio/speech", s.guard(s.speak))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	s.URL = server.URL + "/v1"
-	return s
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if s.Other == nil {
+			http.NotFound(w, r)
+			return
+		}
+		s.Other.ServeHTTP(w, r)
+	})
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(l) // always http.ErrServerClosed after Close
+	}()
+	return s, nil
+}
+
+// Close breaks all connections and waits until the listener is closed.
+func (s *Server) Close() {
+	_ = s.http.Close() // it has no connections afterwards
+	<-s.done
 }
 
 // Tone is a tone of 440 Hz.
@@ -152,7 +192,7 @@ func (s *Server) speak(w http.ResponseWriter, r *http.Request) {
 	s.manners = append(s.manners, engine.Manner{Voice: a.Voice, Speed: a.Speed})
 	s.mu.Unlock()
 	samples := s.Sound(a.Input)
-	if a.Format == "wav" {
+	if a.Format != "pcm" { // as servers without Opus do
 		_ = pcm.WriteWAV(w, Rate, samples) // the client has gone
 		return
 	}
