@@ -37,7 +37,6 @@ type Server struct {
 	Options
 	mux        *http.ServeMux
 	operations []Operation
-	openAPI    []byte
 	key        string // of this process; valid only from this machine
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -25,10 +26,11 @@ func (s *Server) describe() {
 		Method: http.MethodGet, Path: openAPIPath, Summary: "Describe this API as OpenAPI",
 		Out: reflect.TypeFor[json.RawMessage](), Open: true,
 	})
-	s.openAPI = openAPI(s.Version, s.PublicURL, s.operations)
+	// Made when somebody asks: a command that uses the API in its own process never does.
+	text := sync.OnceValue(func() []byte { return openAPI(s.Version, s.PublicURL, s.operations) })
 	s.mux.HandleFunc(http.MethodGet+" "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.Write(s.openAPI) //nolint:errcheck // the caller has disconnected
+		w.Write(text()) //nolint:errcheck // the caller has disconnected
 	})
 }
 

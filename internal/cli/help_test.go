@@ -18,7 +18,7 @@ import (
 func everyCommand(t *testing.T) []string {
 	t.Helper()
 	var c cli
-	k, err := newParser(&c, newShell(strings.NewReader(""), io.Discard, io.Discard, nil), func(int) {})
+	k, err := newParser(&c, newShell(strings.NewReader(""), io.Discard, io.Discard, nil), true, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestHelpTranslations(t *testing.T) {
 		settings[name], settings[name+"-file"] = true, true
 	}
 	var c cli
-	k, err := newParser(&c, newShell(strings.NewReader(""), io.Discard, io.Discard, nil), func(int) {})
+	k, err := newParser(&c, newShell(strings.NewReader(""), io.Discard, io.Discard, nil), true, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

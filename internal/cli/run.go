@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -28,7 +29,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	sh := newShell(stdin, stdout, stderr, env)
 	var c cli
 	helped := false
-	parser, err := newParser(&c, sh, func(int) { helped = true })
+	parser, err := newParser(&c, sh, needSettings(args), func(int) { helped = true })
 	if err != nil {
 		return sh.fail(err)
 	}
@@ -57,11 +58,24 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 const msgInterrupted = i18n.Message("interrupted")
 
-// newParser returns the parser of the command line. It calls exit after printing help; what follows
-// then does not matter.
-func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
-	c.Serve.Settings = newSettings()
-	c.Config.Check.Settings = newSettings()
+// needSettings reports whether a command line can have flags for settings, or list them. They are
+// more than all other flags, and making them takes most of the time of a short command.
+func needSettings(args []string) bool {
+	for _, name := range []string{"serve", "config", "completion"} {
+		if slices.Contains(args, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// newParser returns the parser of the command line, with the flags for settings if they are needed.
+// It calls exit after printing help; what follows then does not matter.
+func newParser(c *cli, sh *shell, settings bool, exit func(int)) (*kong.Kong, error) {
+	if settings {
+		c.Serve.Settings = newSettings()
+		c.Config.Check.Settings = newSettings()
+	}
 	k, err := kong.New(c,
 		kong.Name("patchbay"),
 		kong.Description("Connects glasses and other devices with the agents that answer them."),
