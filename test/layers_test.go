@@ -36,6 +36,7 @@ var allowedImports = map[string][]string{
 	"account":        {"check", "i18n", "seal", "store"},
 	"voice":          nil,
 	"voice/engine":   {"i18n", "settings"},
+	"voice/spoken":   {"i18n", "plain"},
 	"voice/realtime": {"i18n", "settings", "voice"},
 	"voice/engines":  {"check", "fetch", "i18n", "settings", "voice"},
 	"backup":         {"seal", "store"},

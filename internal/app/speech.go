@@ -75,7 +75,7 @@ func configuredEngines(c config.Speech, o engine.Options) (links []engine.Link, 
 			err = fmt.Errorf("%s: %w", name, openErr)
 			return
 		}
-		links = append(links, engine.Link{Name: name, Engine: e})
+		links = append(links, engine.Link{Name: name, Engine: e, Spell: spelling(e)})
 	}
 	add("speech.url", engines.Settings{Address: c.URL, Key: c.Key, NoSpeaking: c.SpeakURL != ""})
 	add("speech.speak_url", engines.Settings{Address: c.SpeakURL, Key: c.SpeakKey, NoListening: true})
@@ -190,7 +190,7 @@ func (s *speech) open(row store.SpeechEngine) *speechEngine {
 	if err == nil {
 		e.where = values.where()
 		e.link.Engine, e.err = values.open(row.Use, s.options())
-		e.link.Slots = values.slots()
+		e.link.Slots, e.link.Spell = values.slots(), values.spell(e.link.Engine)
 	} else {
 		e.err = err
 	}

@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines"
 	"patchbay/internal/voice/pcm"
+	"patchbay/internal/voice/spoken"
 )
 
 const (
@@ -33,6 +34,9 @@ const (
 type SpeechCommon struct {
 	// Concurrent is how many utterances and answers use the engine at a time; 0: any number.
 	Concurrent int `json:"concurrent,omitempty"`
+	// NumbersInWords has numbers written in words before they are spoken; nil: it depends on the
+	// engine.
+	NumbersInWords *bool `json:"numbers_in_words,omitempty"`
 }
 
 // Validate implements the interface of package settings.
@@ -47,6 +51,8 @@ func (s *SpeechCommon) Validate() error {
 var commonSpeechTexts = map[string]settings.FieldText{
 	"concurrent": {Label: i18n.Message("Most at a time"),
 		Hint: i18n.Message("How many people it serves at a time; any number if empty"), Example: "8"},
+	"numbers_in_words": {Label: i18n.Message("Numbers in words"),
+		Hint: i18n.Message("yes for a voice that reads dates, times or units badly. Empty: yes for Wyoming servers, and for models named Kokoro or Piper.")},
 }
 
 // engineSettings are the settings of an engine with its kind, and secrets in clear text.
@@ -114,6 +120,24 @@ func (e engineSettings) slots() *engine.Slots {
 		return nil
 	}
 	return engine.NewSlots(c.Concurrent)
+}
+
+// spell returns what writes texts for the engine, or nil.
+func (e engineSettings) spell(opened engine.Engine) func(text, language string) string {
+	var c SpeechCommon
+	_ = e.into(&c) // open reports what is wrong
+	if c.NumbersInWords != nil {
+		opened.NeedsWords = *c.NumbersInWords
+	}
+	return spelling(opened)
+}
+
+// spelling returns what writes texts for an engine, or nil.
+func spelling(e engine.Engine) func(text, language string) string {
+	if !e.NeedsWords {
+		return nil
+	}
+	return spoken.Numbers
 }
 
 // where returns the address of the engine, as far as it may be shown.

@@ -20,7 +20,7 @@ func programs(s config.Speech, o engine.Options) (links []engine.Link, err error
 		if err != nil {
 			return nil, err
 		}
-		links = append(links, engine.Link{Name: p.name, Engine: e})
+		links = append(links, engine.Link{Name: p.name, Engine: e, Spell: spelling(e)})
 	}
 	return links, nil
 }

@@ -184,7 +184,7 @@ func (f *Filter) tableRow(l window) bool {
 	if !row {
 		return f.prefixEnd()
 	}
-	f.atLineStart, f.inTableRow, f.cellGap = false, true, false
+	f.atLineStart, f.inTableRow, f.cellGap, f.cellEnd = false, true, false, false
 	f.tableRows++
 	f.advance(1)
 	return true
@@ -226,7 +226,7 @@ func (f *Filter) openFence(l window) bool {
 	if !f.opt.Code {
 		f.fence.skip = f.indent
 	} else if end < len(l.b) {
-		f.writeString(msgCodeLeftOut.In(f.opt.Lang))
+		f.writeString(f.codeText())
 	}
 	f.advance(min(end+1, len(l.b)))
 	bullets := f.bullets // list items can contain code
@@ -234,6 +234,14 @@ func (f *Filter) openFence(l window) bool {
 	f.bullets = bullets
 	f.trimSpaces = f.trimSpaces && bullets > 0
 	return true
+}
+
+// codeText returns what replaces a block of code.
+func (f *Filter) codeText() string {
+	if f.opt.Speech {
+		return msgCodeOnScreen.In(f.opt.Lang)
+	}
+	return msgCodeLeftOut.In(f.opt.Lang)
 }
 
 // inFence processes text in a block of code.

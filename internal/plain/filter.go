@@ -8,6 +8,8 @@
 package plain
 
 import (
+	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,8 +20,11 @@ import (
 // holds back at most. A link with a longer address is shown as it is written.
 const maxLookahead = 512
 
-// msgCodeLeftOut replaces a block of code.
-const msgCodeLeftOut = i18n.Message("(code left out)")
+// The texts replace a block of code, the second one for voices.
+const (
+	msgCodeLeftOut  = i18n.Message("(code left out)")
+	msgCodeOnScreen = i18n.Message("The code is on the screen.")
+)
 
 // Options define what is removed. The zero Options remove nothing; only bytes that are not UTF-8
 // become U+FFFD, as always.
@@ -34,7 +39,11 @@ type Options struct {
 	Code bool
 	// Emoji removes emoji, with their modifiers and joiners.
 	Emoji bool
-	// Lang is the language of that text.
+	// Speech prepares a text for a voice. It is Markdown, Code and Emoji; besides, an address
+	// becomes the name of its host, commas separate the cells of a table, bullets are removed, and
+	// so is what a model writes between <think> and </think>.
+	Speech bool
+	// Lang is the language of the text that replaces code.
 	Lang i18n.Lang
 }
 
@@ -75,9 +84,11 @@ type state struct {
 	fence           fence
 	inTableRow      bool // the line is a row of a table
 	cellGap         bool // a row has had space since its last output
+	cellEnd         bool // and the end of a cell, for a voice
 	tableRows       int  // rows of the table so far
 	looseTable      bool // rows need not begin with |
 	address         address
+	thought         bool // between <think> and </think>
 	emoji           emojiState
 }
 
@@ -94,6 +105,9 @@ const (
 
 // NewFilter returns a filter at the beginning of a text.
 func NewFilter(opt Options) *Filter {
+	if opt.Speech {
+		opt.Markdown, opt.Code, opt.Emoji, opt.URLs = true, true, true, false
+	}
 	f := &Filter{opt: opt}
 	f.text, f.code = tables(opt)
 	f.reset()
@@ -136,7 +150,7 @@ func (f *Filter) Flush() string {
 func (f *Filter) canPassThrough(piece string) bool {
 	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxLookahead || f.atLineStart || f.trimSpaces || f.dropSpace ||
 		f.inTableRow || f.bullets > 0 ||
-		f.address.on || f.fence.n > 0 || f.emoji != noEmoji {
+		f.address.on || f.thought || f.fence.n > 0 || f.emoji != noEmoji {
 		return false
 	}
 	f.buf = append(f.buf, piece...)
@@ -162,6 +176,8 @@ func (f *Filter) run() {
 func (f *Filter) step() bool {
 	l := f.window()
 	switch {
+	case f.thought:
+		return f.inThought(l)
 	case f.address.on:
 		return f.inAddress(l)
 	case f.fence.n > 0:
@@ -257,8 +273,10 @@ func (f *Filter) write(b []byte) {
 		return
 	}
 	for ; f.bullets > 0; f.bullets-- {
-		f.out = append(f.out, "· "...)
-		f.blank = false
+		if !f.opt.Speech {
+			f.out = append(f.out, "· "...)
+			f.blank = false
+		}
 	}
 	if f.inTableRow {
 		f.writeCells(b)
@@ -271,18 +289,37 @@ func (f *Filter) write(b []byte) {
 // writeCells outputs a part of a table row. Runs of spaces, which pad columns in the source, become
 // one space.
 func (f *Filter) writeCells(b []byte) {
-	for i, c := range b {
-		if isBlank(c) {
+	for len(b) > 0 {
+		if n := leadingBlanks(b); n > 0 {
 			f.cellGap = true
+			b = b[n:]
 			continue
 		}
-		if f.cellGap && !f.blank {
-			f.out = append(f.out, ' ')
+		n := bytes.IndexAny(b, " \t\r")
+		if n < 0 {
+			n = len(b)
 		}
-		f.cellGap = false
-		f.out = append(f.out, c)
-		f.noteShown(b[i : i+1])
+		f.separate()
+		f.out = append(f.out, b[:n]...)
+		f.noteShown(b[:n])
+		b = b[n:]
 	}
+}
+
+// separate outputs what belongs between two words or cells of a row.
+func (f *Filter) separate() {
+	switch {
+	case f.blank:
+	case f.cellEnd && !strings.ContainsRune(fullStops+commas+".!?", f.lastShown):
+		if isWide(f.lastShown) {
+			f.out = append(f.out, "，"...)
+		} else {
+			f.out = append(f.out, ", "...)
+		}
+	case f.cellGap:
+		f.out = append(f.out, ' ')
+	}
+	f.cellGap, f.cellEnd = false, false
 }
 
 func (f *Filter) writeString(s string) {
@@ -312,7 +349,7 @@ func (f *Filter) newline() {
 		f.bold, f.looseTable = notBold, false
 	}
 	f.italic, f.underscoreCount, f.strikethrough, f.ticks = false, 0, false, 0
-	f.inTableRow, f.cellGap, f.trimSpaces, f.dropSpace = false, false, false, false
+	f.inTableRow, f.cellGap, f.cellEnd, f.trimSpaces, f.dropSpace = false, false, false, false, false
 	f.emoji = noEmoji
 	f.nextLine()
 	if !f.blank {

@@ -20,12 +20,14 @@ func seeds(f *testing.F) []string {
 		"x\r\n\r\n\r\n\r\n---\r\ny", "# \n##标\n", "https://a.b......c", strings.Repeat("[", 600),
 		"*" + strings.Repeat("长", 90) + "*", strings.Repeat("-", 520) + "\n",
 		"`" + strings.Repeat("x", 509) + "``", strings.Repeat(" ", 600) + "\n",
+		"<think>a</thin</think>\n# b <think>", "https://www.a.b:8/c https://www", "| a | b：| c |\n|-|-|-|\n||1 |",
 		"|a|" + strings.Repeat("b", 508) + "|\nc", strings.Repeat("`", 513),
 	}
 }
 
 func options(mask uint8) Options {
-	return Options{Markdown: mask&1 != 0, URLs: mask&2 != 0, Code: mask&4 != 0, Emoji: mask&8 != 0}
+	return Options{Markdown: mask&1 != 0, URLs: mask&2 != 0, Code: mask&4 != 0, Emoji: mask&8 != 0,
+		Speech: mask&16 != 0}
 }
 
 // FuzzFilter checks that the output does not depend on how the text was split, that it is UTF-8,
@@ -35,6 +37,7 @@ func FuzzFilter(f *testing.F) {
 		f.Add(s, uint8(15), uint64(i))
 		f.Add(s, uint8(1), uint64(i))
 		f.Add(s, uint8(14), uint64(i))
+		f.Add(s, uint8(16), uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, text string, mask uint8, seed uint64) {
 		opt := options(mask)
@@ -138,7 +141,7 @@ func TestFilter_cutsDoNotMatter(t *testing.T) {
 		"<", "<br>", "</p>", "<b a=", ">", "<!--", "-->",
 		"\n", "\n", "\n\n", "\r\n", " ", "  ", "\t", "- ", "* ", "+ ", "1. ", "# ", "##", "> ", "|", "| ", " | ",
 		"|--|--|\n", "--|--\n", "---\n", "===\n", "___\n",
-		"```go\n", "\n```\n", "\n~~~\n", "https://", "www.", "https://a.b/c_d", "h", "w", "(", "（", "）", "((", ".",
+		"<think>", "</think>", "```go\n", "\n```\n", "\n~~~\n", "https://", "www.", "https://a.b/c_d", "h", "w", "(", "（", "）", "((", ".",
 		"...", ",", "!", "&", "&nbsp;", "\\", "\\*",
 		"😀", "❤", "\ufe0f", "\u200d", "🇨🇳", "1", "#", "\u20e3", "🏽", "词", "word", "a", "。", "“", "\xe4", "\xff", "\xbd",
 	}
@@ -157,7 +160,7 @@ func TestFilter_cutsDoNotMatter(t *testing.T) {
 			}
 			b.WriteString(marks[random.IntN(len(marks))])
 		}
-		text, opt := b.String(), options(uint8(random.IntN(16))|uint8(random.IntN(2)))
+		text, opt := b.String(), options(uint8(random.IntN(32))|uint8(random.IntN(2)))
 		want := filtered(opt, text, 0)
 		for _, n := range []int{1, 2 + random.IntN(30)} {
 			if got := filtered(opt, text, n); got != want {

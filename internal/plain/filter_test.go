@@ -359,3 +359,29 @@ func BenchmarkFilter(b *testing.B) {
 		})
 	}
 }
+
+func TestFilter_speech(t *testing.T) {
+	opt := Options{Speech: true, Lang: i18n.English}
+	for name, c := range map[string]struct{ text, want string }{
+		"address":                {"See https://www.example.org/a_b?c=d#e, or HTTP://a.io:80.", "See example.org, or a.io."},
+		"address without www":    {"详见https://patchbay.dev/docs。好", "详见patchbay.dev。好"},
+		"address in an autolink": {"<https://a.b/c> d", "a.b d"},
+		"link":                   {"[the **docs**](https://a.b/c) help", "the docs help"},
+		"image":                  {"![a cat](cat.png)", "a cat"},
+		"host alone":             {"www.a.b", "a.b"},
+		"no host":                {"https://www", "www"},
+		"bullets":                {"- one\n  * two\n<li>three</li>", "one\n  two\nthree\n"},
+		"table":                  {"| City | 温度 |\n|---|---|\n| 北京 | 3 ℃ |\n|| x: | y |", "City, 温度\n北京，3 ℃\nx: y"},
+		"table without borders":  {"a | b\n--|--\nc | d e", "a | b\nc, d e"},
+		"code":                   {"So:\n```go\nx := 1\n```\nDone.", "So:\nThe code is on the screen.\nDone."},
+		"code in a sentence":     {"Call `f(x)` now.", "Call f(x) now."},
+		"thought":                {"<think>\nHm # 🤔\n\n</think>\n\n# Yes.", "\n\nYes."},
+		"thought in a sentence":  {"One <think>x</think>two", "One two"},
+		"thought without an end": {"One.<think>" + strings.Repeat("hm ", 999), "One."},
+		"thought in code":        {"`<think>` is a tag", "<think> is a tag"},
+		"emoji":                  {"好👍🏽的 ☀️!", "好的 !"},
+		"heading and emphasis":   {"## *A* **b**\n> c", "A b\nc"},
+	} {
+		t.Run(name, func(t *testing.T) { check(t, opt, c.text, c.want) })
+	}
+}

@@ -26,6 +26,15 @@ func (f *Filter) tag(l window) bool {
 	} else if comment {
 		return f.comment(l)
 	}
+	if f.opt.Speech {
+		if think, ok := l.prefix(thinkTag); !ok {
+			return false
+		} else if think {
+			f.thought = true
+			f.advance(len(thinkTag))
+			return true
+		}
+	}
 	i := 1
 	closing := i < len(l.b) && l.b[i] == '/'
 	if closing {
@@ -65,6 +74,30 @@ func (f *Filter) tag(l window) bool {
 	return true
 }
 
+// The tags around what models think. Those of Qwen and DeepSeek write them into their answers.
+const thinkTag, thinkEnd = "<think>", "</think>"
+
+// inThought skips what a model thinks.
+func (f *Filter) inThought(l window) bool {
+	if i := bytes.Index(l.b, []byte(thinkEnd)); i >= 0 {
+		f.advance(i + len(thinkEnd))
+		f.thought, f.prev = false, ' '
+		if f.blank {
+			f.nextLine()
+		}
+		return true
+	}
+	n := len(l.b)
+	if !l.end {
+		n -= len(thinkEnd) - 1
+	}
+	if n <= 0 {
+		return false
+	}
+	f.advance(n)
+	return true
+}
+
 // insert outputs the text that replaces a tag.
 func (f *Filter) insert(s string) {
 	switch {
@@ -72,6 +105,7 @@ func (f *Filter) insert(s string) {
 		f.cellGap = true
 	case s == "\n":
 		f.newline()
+	case s == "· " && f.opt.Speech:
 	case s != "":
 		f.writeString(s)
 	}
@@ -137,6 +171,7 @@ func (f *Filter) entity(l window) bool {
 type address struct {
 	on    bool
 	depth int  // of nested parentheses
+	host  bool // its host may go on
 	paren rune // the parenthesis around it, which is removed too
 }
 
@@ -184,12 +219,55 @@ func (f *Filter) beginAddress(l window, size int) bool {
 		f.emit(size)
 		return true
 	}
-	f.address = address{on: true, paren: paren}
+	if f.opt.Speech {
+		if at, ok = l.hostStart(); !ok {
+			return false
+		}
+	}
+	f.address = address{on: true, paren: paren, host: true}
 	if f.opt.URLs {
 		f.noteRemoved()
 	}
 	f.advance(at)
 	return true
+}
+
+// hostStart returns where the name of the host begins, without www., in the address at the start of
+// the window.
+func (l window) hostStart() (n int, ok bool) {
+	if i := bytes.Index(l.b, []byte("://")); i >= 0 && i <= len("https") {
+		n = i + len("://")
+	}
+	const www = "www."
+	for i := 0; i < len(www); i++ {
+		switch {
+		case n+i == len(l.b):
+			return n, !l.more
+		case lower(l.b[n+i]) != www[i]:
+			return n, true
+		}
+	}
+	return n + len(www), true
+}
+
+// showAddress processes n bytes of an address.
+func (f *Filter) showAddress(n int) {
+	switch {
+	case f.opt.URLs:
+		f.advance(n)
+	case f.opt.Speech:
+		host := 0
+		for b := f.buf[f.pos : f.pos+n]; f.address.host && host < n; host++ {
+			if c := b[host]; !isWord(rune(c)) && c != '.' && c != '-' {
+				f.address.host = false
+				break
+			}
+		}
+		f.write(f.buf[f.pos : f.pos+host])
+		f.advance(n)
+	default:
+		f.emit(n)
+	}
 }
 
 // inAddress processes a part of an address. Punctuation is part of it only if more of it follows.
@@ -199,11 +277,7 @@ func (f *Filter) inAddress(l window) bool {
 		n++
 	}
 	if n > 0 {
-		if f.opt.URLs {
-			f.advance(n)
-		} else {
-			f.emit(n)
-		}
+		f.showAddress(n)
 		return true
 	}
 	for n < len(l.b) && strings.IndexByte(".,;:!?'_~", l.b[n]) >= 0 {
@@ -213,11 +287,7 @@ func (f *Filter) inAddress(l window) bool {
 		return false
 	}
 	if a := f.address; n > 0 && n < len(l.b) && a.accepts(l.b[n]) {
-		if f.opt.URLs {
-			f.advance(n)
-		} else {
-			f.emit(n)
-		}
+		f.showAddress(n)
 		return true
 	}
 	next, ok := l.rune(0)

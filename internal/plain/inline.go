@@ -169,7 +169,7 @@ func (f *Filter) markup(l window) bool {
 		return f.escape(l)
 	case '|':
 		if f.inTableRow {
-			f.cellGap = true
+			f.cellGap, f.cellEnd = true, f.opt.Speech
 			f.advance(1)
 			return true
 		}

@@ -16,47 +16,64 @@ const (
 	maxQuote = 40
 )
 
-// Splitter splits an answer that is still growing into sentences, which are shown or spoken one
-// after the other. Whether a sentence ends depends on the text before and one character after it.
-// The zero value is ready. It is not safe for concurrent use.
+// Splitter splits an answer that is still growing into pieces, which are spoken and shown one after
+// the other: sentences, or several short ones. The first piece may also end at a comma, since
+// nothing is heard before it. Lines are pieces of their own.
+//
+// Whether a piece ends depends on the text before and a few characters after it, and never on how
+// the text was split. The zero value is ready. It is not safe for concurrent use.
 type Splitter struct {
-	text []rune // since the last sentence
-	cost int    // of text
+	// Clauses lets every piece end at a comma: for voices that take a text in any parts.
+	Clauses bool
+
+	text  []rune // since the last piece
+	cost  int    // of text
+	begun bool   // there was a piece
 }
 
-// Write adds a piece of the text and returns the sentences that are complete now, without spaces
-// around them.
-func (s *Splitter) Write(piece string) (sentences []string) {
-	for _, r := range piece {
+// Write adds to the text and returns the pieces that are complete now, without spaces around them.
+func (s *Splitter) Write(text string) (pieces []string) {
+	for _, r := range text {
 		if len(s.text) > 0 && s.endsBefore(r) {
-			sentences = s.cut(sentences, len(s.text))
+			pieces = s.cut(pieces, len(s.text))
 		}
 		s.text = append(s.text, r)
 		if s.cost += cost(r); s.cost > maxCost {
-			sentences = s.cut(sentences, s.breakPoint())
+			pieces = s.cut(pieces, s.breakPoint())
 		}
 	}
-	return sentences
+	return pieces
+}
+
+// Pause returns the whole words so far, for when the text has not grown for a while. It may be
+// empty.
+func (s *Splitter) Pause() string {
+	pieces := s.cut(nil, s.wholeWords())
+	if len(pieces) == 0 {
+		return ""
+	}
+	return pieces[0]
 }
 
 // Flush ends the text. It returns what is left, which may be empty.
 func (s *Splitter) Flush() string {
 	rest := strings.TrimSpace(string(s.text))
-	*s = Splitter{}
+	*s = Splitter{Clauses: s.Clauses}
 	return rest
 }
 
-// cut moves the first n runes to the sentences, unless they are blank.
-func (s *Splitter) cut(sentences []string, n int) []string {
-	if sentence := strings.TrimSpace(string(s.text[:n])); sentence != "" {
-		sentences = append(sentences, sentence)
+// cut moves the first n runes to the pieces, unless they are blank.
+func (s *Splitter) cut(pieces []string, n int) []string {
+	if piece := strings.TrimSpace(string(s.text[:n])); piece != "" {
+		pieces = append(pieces, piece)
+		s.begun = s.begun || strings.ContainsFunc(piece, isLetter)
 	}
 	s.text = slices.Delete(s.text, 0, n)
 	s.cost = 0
 	for _, r := range s.text {
 		s.cost += cost(r)
 	}
-	return sentences
+	return pieces
 }
 
 func cost(r rune) int {
@@ -67,55 +84,116 @@ func cost(r rune) int {
 }
 
 const (
-	wideEnds   = "。！？；…"
+	wideEnds   = "。！？；…؟।"
 	asciiEnds  = ".!?;"
+	clauseEnds = "，、：—"
 	endClosers = `"')]}”’」』》）】`
 )
 
-// endsBefore reports whether a sentence ends before the next character.
+// endsBefore reports whether a piece ends before the next character.
 func (s *Splitter) endsBefore(next rune) bool {
-	last := len(s.text) - 1
-	if s.text[last] == '\n' {
+	end := len(s.text)
+	if s.text[end-1] == '\n' {
 		return true
 	}
-	for last > 0 && strings.ContainsRune(endClosers, s.text[last]) {
-		last--
+	if breakBetween(s.text[end-1], next) == noBreak || strings.ContainsRune(wideEnds+asciiEnds+endClosers, next) {
+		return false // it belongs to the same end
 	}
-	mark := s.text[last]
+	for end > 1 && s.text[end-1] == ' ' && next != ' ' {
+		end-- // the next word decides about an abbreviation
+	}
+	spaced := end < len(s.text)
+	for end > 1 && strings.ContainsRune(endClosers, s.text[end-1]) {
+		end--
+	}
+	mark := s.text[end-1]
 	switch {
-	case strings.ContainsRune(wideEnds+asciiEnds+endClosers, next): // they belong to the same end
-		return false
+	case mark == '.':
+		return s.stopEnds(end-1, next, spaced) && s.isLong() && !s.inQuote()
+	case spaced:
+		return false // it was decided before the space
 	case strings.ContainsRune(wideEnds, mark):
-	case !strings.ContainsRune(asciiEnds, mark):
+	case strings.ContainsRune(asciiEnds, mark):
+		if next < 0x80 && !unicode.IsSpace(next) { // a?b=c
+			return false
+		}
+	case s.begun && !s.Clauses:
 		return false
-	case mark == '.' && (!unicode.IsSpace(next) || s.isAbbreviated(last)): // 3.14, example.org, Dr. Who
+	case mark == ',' && !unicode.IsSpace(next) && !isWide(next): // 1,000
 		return false
-	case next < 0x80 && !unicode.IsSpace(next): // a?b=c
+	case mark != ',' && !strings.ContainsRune(clauseEnds, mark):
+		return false
+	case next == mark || unicode.IsDigit(next) && end > 1 && unicode.IsDigit(s.text[end-2]): // ——, 8：30
 		return false
 	}
-	return !s.inQuote()
+	return s.isLong() && !s.inQuote()
 }
 
-// abbreviations do not end a sentence.
-var abbreviations = []string{"mr", "mrs", "ms", "dr", "prof", "st", "nr", "vs", "e.g", "i.e", "cf", "fig", "ca",
-	"approx", "a.m", "p.m", "u.s", "inc", "ltd", "jr", "sr"}
+// The least length of the first piece, and of others: 6 and 8 Chinese characters, or 4 and 6 words.
+// Shorter ones cost as much time and money as long ones.
+const minLength = 24
 
-// isAbbreviated reports whether the full stop at i belongs to an abbreviation, an initial, or the
-// number of an item.
-func (s *Splitter) isAbbreviated(i int) bool {
+// isLong reports whether the text is long enough for a piece.
+func (s *Splitter) isLong() bool {
+	perCharacter, perWord := minLength/8, minLength/6
+	if !s.begun {
+		perCharacter, perWord = minLength/6, minLength/4
+	}
+	length, inWord := 0, false
+	for _, r := range s.text {
+		switch letter := isLetter(r) || unicode.IsMark(r) || r == '\'' || r == '’'; {
+		case letter && isWide(r):
+			length += perCharacter
+			inWord = false
+		case letter && !inWord:
+			length += perWord
+			inWord = true
+		default:
+			inWord = letter
+		}
+	}
+	return length >= minLength
+}
+
+var (
+	// abbreviations do not end a sentence.
+	abbreviations = []string{"mr", "mrs", "ms", "dr", "prof", "st", "nr", "vs", "cf", "fig", "ca", "approx",
+		"inc", "ltd", "jr", "sr", "jan", "feb", "aug", "sept", "oct", "nov", "dec"}
+	// lastWords are abbreviations that often are the last word of a sentence.
+	lastWords = []string{"etc", "a.m", "p.m"}
+)
+
+// stopEnds reports whether the full stop at i ends a sentence before the next character. There are
+// spaces between, if it is spaced.
+func (s *Splitter) stopEnds(i int, next rune, spaced bool) bool {
 	first := i
-	for first > 0 && (unicode.IsLetter(s.text[first-1]) || unicode.IsDigit(s.text[first-1]) || s.text[first-1] == '.') {
+	for first > 0 && (isLetter(s.text[first-1]) || s.text[first-1] == '.') {
 		first--
 	}
-	word := s.text[first:i]
+	word := strings.ToLower(string(s.text[first:i]))
 	switch {
-	case len(word) == 1 && unicode.IsUpper(word[0]) && word[0] != 'I':
-		return true
-	case len(word) > 0 && strings.TrimSpace(string(s.text[:first])) == "" &&
-		!slices.ContainsFunc(word, func(r rune) bool { return !unicode.IsDigit(r) }):
-		return true
+	case word == "no": // No. 5
+		return spaced && !unicode.IsDigit(next)
+	case slices.Contains(lastWords, word):
+		return spaced && (unicode.IsUpper(next) || isWide(next))
+	case spaced || !unicode.IsSpace(next): // it was decided before the space; 3.14, example.org
+		return false
+	case i-first == 1 && unicode.IsUpper(s.text[first]) && word != "i": // J. R. R. Tolkien
+		return false
+	case word != "" && strings.TrimSpace(string(s.text[:first])) == "" && strings.Trim(word, "0123456789") == "":
+		return false // the number of an item
 	}
-	return slices.Contains(abbreviations, strings.ToLower(string(word)))
+	return !slices.Contains(abbreviations, word) && !isInitials(word)
+}
+
+// isInitials reports whether a word is letters with full stops between, such as e.g and u.s.
+func isInitials(word string) bool {
+	for i, r := range []rune(word) {
+		if i%2 == 0 && !unicode.IsLetter(r) || i%2 == 1 && r != '.' {
+			return false
+		}
+	}
+	return strings.Contains(word, ".")
 }
 
 // quotes are the characters that open and close a quotation or a remark.
@@ -133,6 +211,32 @@ func (s *Splitter) inQuote() bool {
 		}
 	}
 	return closer != 0 && len(s.text)-since < maxQuote
+}
+
+// wholeWords returns the number of characters up to the end of the last word that is complete,
+// whatever follows.
+func (s *Splitter) wholeWords() int {
+	end := len(s.text)
+	for end > 0 && unicode.IsSpace(s.text[end-1]) {
+		end--
+	}
+	if end == 0 || isWide(s.text[end-1]) {
+		return end
+	}
+	spaced, last := end < len(s.text), s.text[end-1]
+	if strings.ContainsRune(".,:", last) && end > 1 && unicode.IsDigit(s.text[end-2]) {
+		item := strings.Trim(strings.TrimSpace(string(s.text[:end-1])), "0123456789") == ""
+		spaced = spaced && !item
+	} else if !isLetter(last) && !unicode.IsMark(last) {
+		return end
+	}
+	if spaced {
+		return end
+	}
+	for end--; end > 0 && breakBetween(s.text[end-1], s.text[end]) < betweenWords; {
+		end--
+	}
+	return end
 }
 
 // breakPoint returns where a sentence that is too long is cut: at the best place in its second

@@ -34,8 +34,8 @@ const unraced = "race detector"
 // unwatched are packages that are compiled without the race detector. SQLite is translated from C:
 // its memory is outside the garbage collector's, so the detector finds nothing there, and with it
 // SQLite takes four times as long. The others only compute, without goroutines: keys from
-// passwords, which is slow by design, what a board's sound is, many times a second, and the flags of
-// some hundred commands, for each command that a test runs.
+// passwords, which is slow by design, what a board's sound is, many times a second, and the flags
+// of some hundred commands, for each command that a test runs.
 var unwatched = []string{
 	"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory",
 	"golang.org/x/crypto/scrypt", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/argon2",

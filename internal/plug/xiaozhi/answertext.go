@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/words"
 )
 
@@ -125,13 +126,11 @@ func (s *answerText) settle(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.whole = s.finished && n >= len(s.lines)
-	var text []string
 	for _, l := range s.lines[:min(n, len(s.lines))] {
-		if l.text != "" && !l.note {
-			text = append(text, l.text)
+		if !l.note {
+			s.heard = engine.JoinTexts(s.heard, l.text)
 		}
 	}
-	s.heard = strings.Join(text, " ")
 	close(s.played)
 }
 

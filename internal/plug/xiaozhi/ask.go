@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/i18n"
-	"patchbay/internal/plain"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/spoken"
 )
 
 // Channel names the channel of boards' turns.
@@ -90,16 +90,15 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 
 // answerWriter makes sentences of the events of an answer.
 type answerWriter struct {
-	ctx   context.Context
-	to    *answerText
-	clean *plain.Filter
-	split plain.Splitter
-	mood  emotion
+	ctx  context.Context
+	to   *answerText
+	lang i18n.Lang
+	text *spoken.Text
+	mood emotion
 }
 
 func newAnswerWriter(ctx context.Context, to *answerText, lang i18n.Lang) *answerWriter {
-	return &answerWriter{ctx: ctx, to: to,
-		clean: plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: lang})}
+	return &answerWriter{ctx: ctx, to: to, lang: lang, text: spoken.New(lang)}
 }
 
 // event is a [talk.Emit]. Its error means that nobody wants to know the rest.
@@ -108,7 +107,7 @@ func (w *answerWriter) event(e talk.Event) error {
 	case talk.KindCommand:
 		w.to.want(e.Command.Name)
 	case talk.KindNote:
-		return w.to.write(w.ctx, line{text: e.Text, note: true})
+		return w.write(spoken.Pieces(e.Text, w.lang), true) // it may be a late answer
 	case talk.KindText:
 		w.to.times.mark(stageFirstText, time.Now())
 		if face := w.mood.read(e.Text); face != "" {
@@ -116,14 +115,14 @@ func (w *answerWriter) event(e talk.Event) error {
 				return err
 			}
 		}
-		return w.write(w.split.Write(w.clean.Write(e.Text)))
+		return w.write(w.text.Write(e.Text), false)
 	}
 	return nil
 }
 
-func (w *answerWriter) write(sentences []string) error {
-	for _, s := range sentences {
-		if err := w.to.write(w.ctx, line{text: s}); err != nil {
+func (w *answerWriter) write(pieces []string, note bool) error {
+	for _, p := range pieces {
+		if err := w.to.write(w.ctx, line{text: p, note: note}); err != nil {
 			return err
 		}
 	}
@@ -132,7 +131,7 @@ func (w *answerWriter) write(sentences []string) error {
 
 // flush writes what is left, once the bot has ended.
 func (w *answerWriter) flush() {
-	_ = w.write(append(w.split.Write(w.clean.Flush()), w.split.Flush())) // fails only if nobody waits
+	_ = w.write(w.text.Flush(), false) // fails only if nobody waits
 }
 
 // textSource is a source without audio that shows each sentence when it arrives.

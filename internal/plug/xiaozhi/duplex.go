@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/spoken"
 	"patchbay/internal/voice/words"
 )
 
@@ -244,7 +246,7 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 			a.last.Store(words.IsExit(e.Text))
 			return c.ShowTranscript(e.Text)
 		case talk.KindNote:
-			return c.ShowText(e.Text)
+			return c.ShowText(strings.Join(spoken.Pieces(e.Text, c.lang), "\n"))
 		}
 		return nil
 	})

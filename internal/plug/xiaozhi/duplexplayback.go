@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/plain"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/spoken"
 )
 
 const (
@@ -40,8 +40,7 @@ type duplexPlayback struct {
 	dropped  bool   // what was not read is not wanted
 	stopped  bool   // by Stop
 	failure  string // shown in place of the rest
-	clean    *plain.Filter
-	split    plain.Splitter
+	text     *spoken.Text
 	mood     emotion
 	rest     []sentence // not shown yet
 	weight   int        // of all sentences
@@ -59,8 +58,7 @@ type sentence struct {
 
 func newDuplexPlayback(c *Conversation) *duplexPlayback {
 	return &duplexPlayback{c: c, added: make(chan struct{}, 1), heard: make(chan string, maxHeard),
-		ended: make(chan struct{}),
-		clean: plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: c.lang})}
+		ended: make(chan struct{}), text: spoken.New(c.lang)}
 }
 
 // Play implements [talk.Playback].
@@ -80,7 +78,7 @@ func (p *duplexPlayback) Play(sound []byte) error {
 func (p *duplexPlayback) Text(piece string) {
 	p.mu.Lock()
 	face := p.mood.read(piece)
-	p.addSentences(p.split.Write(p.clean.Write(piece))...)
+	p.addSentences(p.text.Write(piece)...)
 	p.mu.Unlock()
 	if face != "" {
 		_ = p.c.ShowEmotion(face) // the reader notices a broken connection
@@ -108,8 +106,7 @@ func (p *duplexPlayback) Finish() {
 	defer p.mu.Unlock()
 	if !p.finished {
 		p.finished = true
-		p.addSentences(p.split.Write(p.clean.Flush())...)
-		p.addSentences(p.split.Flush())
+		p.addSentences(p.text.Flush()...)
 		p.changed()
 	}
 }

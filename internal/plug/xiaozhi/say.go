@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
-	"patchbay/internal/plain"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -18,6 +17,7 @@ import (
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/ogg"
 	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/spoken"
 )
 
 const (
@@ -144,25 +144,13 @@ func (b *Board) speech(ctx context.Context, chain *engine.Chain, a toolArgs, out
 	manner := set.manner()
 	manner.Voice = cmp.Or(a.Voice, manner.Voice)
 	s.speech = chain.Speak(ctx, manner)
-	sentences := sentencesOf(a.Text, i18n.ParseLang(set.Language, b.boards.Lang))
-	if !b.boards.spawn(func() { s.feed(sentences) }) {
+	pieces := spoken.Pieces(a.Text, i18n.ParseLang(set.Language, b.boards.Lang))
+	if !b.boards.spawn(func() { s.feed(pieces) }) {
 		s.cancel()
 		s.speech.Close()
 		return nil, errServerStopping
 	}
 	return s, nil
-}
-
-// sentencesOf splits a text into what is spoken at once, without Markdown and emoji.
-func sentencesOf(text string, lang i18n.Lang) []string {
-	clean := plain.NewFilter(plain.Options{Markdown: true, Code: true, Emoji: true, Lang: lang})
-	var split plain.Splitter
-	out := split.Write(clean.Write(text))
-	out = append(out, split.Write(clean.Flush())...)
-	if rest := split.Flush(); rest != "" {
-		out = append(out, rest)
-	}
-	return out
 }
 
 // spokenText is the sound of a whole text: one clip after the other. It is used by one goroutine.
@@ -178,11 +166,11 @@ type spokenText struct {
 	showing bool               // the text begins with the last packet
 }
 
-// feed gives the engine the sentences.
-func (s *spokenText) feed(sentences []string) {
+// feed gives the engine the pieces.
+func (s *spokenText) feed(pieces []string) {
 	defer close(s.fed)
-	for _, sentence := range sentences {
-		if s.speech.Write(sentence) != nil {
+	for _, piece := range pieces {
+		if s.speech.Write(piece) != nil {
 			return // closed
 		}
 	}

@@ -14,6 +14,9 @@ type Link struct {
 	Circuit *Circuit
 	// Slots limits how many utterances and speeches use the engine at a time; nil: any number.
 	Slots *Slots
+	// Spell writes a text as the engine needs it, with numbers in words; nil: as it is. Its second
+	// argument is that of [Manner]. What is shown does not change.
+	Spell func(text, language string) string
 	// OnFailure is called for each failure, and OnResult for each success with how long it took
 	// after the end of the speech, or after the sentence was there. They may be nil.
 	OnFailure func(stage string, err *Error)

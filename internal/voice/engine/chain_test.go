@@ -89,6 +89,57 @@ func TestSpeakFailsOver(t *testing.T) {
 }
 
 // TestSpeakManySentences checks that fail-over does not block when many sentences wait.
+// TestSpell checks that an engine gets texts as it needs them, and that their own texts are shown.
+func TestSpell(t *testing.T) {
+	for name, speaker := range map[string]engine.Speaker{
+		"sentences": speaker("a", always(nil)),
+		"halves": engine.SpeakLive(func(ctx context.Context, _ engine.Manner, n *engine.Narration) error {
+			for {
+				text, err := n.Text(ctx)
+				if err == io.EOF {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				n.Saying(text)
+				for _, half := range []string{text[:len(text)/2], text[len(text)/2:]} {
+					n.Begin(half, engine.PCM, 24000)
+					if err := n.Sound([]byte("a: " + text)); err != nil {
+						return err
+					}
+				}
+			}
+		}),
+	} {
+		chain := engine.Chain{Links: []engine.Link{{Name: "a", Engine: engine.Engine{Speaker: speaker},
+			Spell: func(text, lang string) string { return strings.ReplaceAll(text, "3", "three-"+lang) }}}}
+		s := chain.Speak(t.Context(), engine.Manner{Language: "en"})
+		say(t, s, "3 days.", "No numbers.", "3.")
+		var shown []string
+		for {
+			clip, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			sound, err := io.ReadAll(clip.Sound)
+			clip.Sound.Close()
+			if err != nil || strings.Contains(string(sound), "3") || !strings.HasPrefix(string(sound), "a: ") {
+				t.Errorf("%s: %q is spoken: %v", name, sound, err)
+			}
+			if clip.Text != "" {
+				shown = append(shown, clip.Text)
+			}
+		}
+		if diff := cmp.Diff([]string{"3 days.", "No numbers.", "3."}, shown); diff != "" || s.Complete() != 3 {
+			t.Errorf("%s: %d sentences\n%s", name, s.Complete(), diff)
+		}
+		s.Close()
+	}
+}
+
 func TestSpeakManySentences(t *testing.T) {
 	chain := engine.Chain{Links: []engine.Link{
 		{Name: "a", Engine: engine.Engine{Speaker: speaker("a", always(errors.New("broken")))}},

@@ -29,6 +29,8 @@ const MaxClip = 6 << 20
 type Engine struct {
 	Listener Listener
 	Speaker  Speaker
+	// NeedsWords reports that the speaker reads numbers badly, and should get them in words.
+	NeedsWords bool
 	// Release closes connections that wait for their next use, and waits for them. It is called
 	// when the engine is no longer used; nil: none wait.
 	Release func()

@@ -58,6 +58,10 @@ func (l *Link) speak(ctx context.Context, m Manner) (Speech, error) {
 	s, err := l.Speaker.Speak(ctx, m)
 	if err != nil {
 		l.Slots.release()
+		return nil, err
 	}
-	return s, err
+	if l.Spell != nil {
+		s = &spelledSpeech{Speech: s, spell: func(text string) string { return l.Spell(text, m.Language) }}
+	}
+	return s, nil
 }

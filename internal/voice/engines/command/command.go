@@ -76,7 +76,7 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 		return engine.Engine{}, err
 	}
 	r := newRunner(s, o)
-	var e engine.Engine
+	e := engine.Engine{NeedsWords: true} // espeak-ng, flite, Piper
 	if len(s.Listen) > 0 {
 		e.Listener = engine.ListenOnce(r.transcribe)
 	}

@@ -52,7 +52,14 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 		c.listen = base.String()
 		return engine.Engine{Listener: engine.ListenOnce(c.transcribe)}, nil
 	}
-	return engine.Engine{Listener: engine.ListenOnce(c.transcribe), Speaker: engine.SpeakOnce(c.synthesize)}, nil
+	return engine.Engine{Listener: engine.ListenOnce(c.transcribe), Speaker: engine.SpeakOnce(c.synthesize),
+		NeedsWords: readsBadly(s.SpeakModel)}, nil
+}
+
+// readsBadly reports whether a model is one of those small ones that servers at home run.
+func readsBadly(model string) bool {
+	model = strings.ToLower(model)
+	return strings.Contains(model, "kokoro") || strings.Contains(model, "piper")
 }
 
 func below(base *url.URL, path string) string {

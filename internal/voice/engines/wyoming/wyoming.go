@@ -48,7 +48,8 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 	if err != nil {
 		return engine.Engine{}, err
 	}
-	return engine.Engine{Listener: engine.ListenLive(c.recognise), Speaker: engine.SpeakOnce(c.speak)}, nil
+	return engine.Engine{Listener: engine.ListenLive(c.recognise), Speaker: engine.SpeakOnce(c.speak),
+		NeedsWords: true}, nil
 }
 
 func newClient(s Settings, o engine.Options) (*client, error) {
