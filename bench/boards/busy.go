@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"patchbay/bench/served"
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -82,17 +83,17 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	s, err := start(ctx, o.transport)
+	s, err := served.Start(ctx, "xiaozhi.transport="+o.transport)
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	f := boot(ctx, s, 0, o.busy, wire.ModeRealtime)
 	defer f.close()
 	if f.failed > 0 {
 		return f.why
 	}
-	before, err := s.memory(ctx)
+	before, err := s.Memory(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,21 +108,21 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 		})
 	}
 	_ = netx.Wait(ctx, warmup)
-	cpu, own := s.cpu(), cpuOf(os.Getpid())
+	cpu, own := s.CPU(), served.CPUOf(os.Getpid())
 	was := f.total()
 	profiled := make(chan error, 1)
 	go func() {
 		if o.profile == "" {
 			profiled <- nil
 		} else {
-			profiled <- s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.long.Seconds()))), o.profile)
+			profiled <- s.SaveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.long.Seconds()))), o.profile)
 		}
 	}()
 	_ = netx.Wait(ctx, o.long)
-	cpu, own = s.cpu()-cpu, cpuOf(os.Getpid())-own
+	cpu, own = s.CPU()-cpu, served.CPUOf(os.Getpid())-own
 	t := f.total()
-	rss := s.rss()
-	after, err := s.memory(ctx)
+	rss := s.RSS()
+	after, err := s.Memory(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	}
 	f.close()
 	_ = netx.Wait(ctx, time.Second)
-	n, err := s.numbers(ctx)
+	n, err := s.Numbers(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,8 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 
 // busy sends speech from a board and plays sound on it until ctx ends. It begins after a random
 // time, so that the boards do not send in step.
-func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sound string, after time.Duration) error {
+func busy(ctx context.Context, s *served.Server, client *http.Client, b *sim.Board, sound string,
+	after time.Duration) error {
 	if netx.Wait(ctx, after) != nil {
 		return nil
 	}
@@ -184,7 +186,7 @@ func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sou
 		}
 	})
 	for err == nil && ctx.Err() == nil {
-		_, err = s.call(ctx, client, b.MAC(), "play", `{"url":"`+sound+`"}`)
+		_, err = call(ctx, s, client, b.MAC(), "play", `{"url":"`+sound+`"}`)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -196,10 +198,10 @@ func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sou
 type lateness struct{ median, worst, latest float64 }
 
 // statuses requests the statistics of all conversations from the server.
-func statuses(ctx context.Context, s *server, client *http.Client, f *fleet) (l lateness, err error) {
+func statuses(ctx context.Context, s *served.Server, client *http.Client, f *fleet) (l lateness, err error) {
 	var all []float64
 	for _, b := range f.boards {
-		text, err := s.call(ctx, client, b.MAC(), "status", "{}")
+		text, err := call(ctx, s, client, b.MAC(), "status", "{}")
 		if err != nil {
 			return l, err
 		}

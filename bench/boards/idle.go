@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"patchbay/bench/served"
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
@@ -29,7 +30,7 @@ const (
 
 // newBoard returns a board that reacts at once: the delay of a real board's event loop does not
 // concern the server.
-func newBoard(s *server, number int, mode string) *sim.Board {
+func newBoard(s *served.Server, number int, mode string) *sim.Board {
 	return sim.New(sim.Options{
 		OTA: s.URL + xiaozhi.OTAPath, MAC: fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff,
 			number&0xff), UUID: fmt.Sprintf("be000000-0000-4000-8000-%012x", number), Mode: mode,
@@ -47,7 +48,7 @@ type fleet struct {
 }
 
 // boot creates boards and boots them.
-func boot(ctx context.Context, s *server, first, n int, mode string) *fleet {
+func boot(ctx context.Context, s *served.Server, first, n int, mode string) *fleet {
 	f := &fleet{}
 	for i := range n {
 		f.boards = append(f.boards, newBoard(s, first+i, mode))
@@ -98,11 +99,11 @@ func (f *fleet) total() *sim.Total {
 
 // measureIdle prints the cost of boards that are only connected.
 func measureIdle(ctx context.Context, out io.Writer, o options) error {
-	s, err := start(ctx, "mqtt")
+	s, err := served.Start(ctx, "xiaozhi.transport=mqtt")
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	warm := boot(ctx, s, 1<<20, 10, "") // excludes what is created once
 	defer warm.close()
 	if warm.failed > 0 {
@@ -112,16 +113,16 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	client := callers(o.callers)
-	if _, err := s.call(ctx, client, warm.boards[0].MAC(), "self.audio_speaker.set_volume",
+	if _, err := call(ctx, s, client, warm.boards[0].MAC(), "self.audio_speaker.set_volume",
 		`{"volume":10}`); err != nil {
 		return err
 	}
-	before, err := s.memory(ctx)
+	before, err := s.Memory(ctx)
 	if err != nil {
 		return err
 	}
-	rss := s.rss()
-	cpu, own := s.cpu(), cpuOf(os.Getpid())
+	rss := s.RSS()
+	cpu, own := s.CPU(), served.CPUOf(os.Getpid())
 	f := boot(ctx, s, 0, o.idle, "")
 	defer f.close()
 	if f.failed > 0 {
@@ -130,9 +131,9 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	if err := f.awaitTools(ctx); err != nil {
 		return err
 	}
-	cpu, own = s.cpu()-cpu, cpuOf(os.Getpid())-own
-	peak := s.rss()
-	after, err := s.memory(ctx)
+	cpu, own = s.CPU()-cpu, served.CPUOf(os.Getpid())-own
+	peak := s.RSS()
+	after, err := s.Memory(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,14 +143,14 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(w, "boards on MQTT\t%d\t%d at a time are turned on\n", len(f.boards), booters)
 	fmt.Fprintf(w, "new ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
 		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(cpu)/n, millis(own)/n)
-	fmt.Fprintf(w, "memory each\t%.1f KiB RSS\t%.1f KiB heap, %.1f KiB stacks, %.1f goroutines; RSS was %.0f MiB before garbage collection\n", (s.rss()-rss)/n/1024,
+	fmt.Fprintf(w, "memory each\t%.1f KiB RSS\t%.1f KiB heap, %.1f KiB stacks, %.1f goroutines; RSS was %.0f MiB before garbage collection\n", (s.RSS()-rss)/n/1024,
 		(float64(after.Heap)-float64(before.Heap))/n/1024, (float64(after.Stacks)-float64(before.Stacks))/n/1024,
 		float64(after.Goroutines-before.Goroutines)/n, peak/(1<<20))
 	w.Flush() //nolint:errcheck // standard output
-	if err := s.saveProfile(ctx, "heap", o.profile); err != nil {
+	if err := s.SaveProfile(ctx, "heap", o.profile); err != nil {
 		return err
 	}
-	cpu, own = s.cpu(), cpuOf(os.Getpid())
+	cpu, own = s.CPU(), served.CPUOf(os.Getpid())
 	f.turnOn(ctx)
 	if f.failed > 0 {
 		return fmt.Errorf("%d boards could not be turned on again; the first: %w", f.failed, f.why)
@@ -157,13 +158,13 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	_ = netx.Wait(ctx, 2*time.Second) // the server requests their tools
 	t = f.total()
 	fmt.Fprintf(w, "known ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
-		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(s.cpu()-cpu)/n,
-		millis(cpuOf(os.Getpid())-own)/n)
+		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(s.CPU()-cpu)/n,
+		millis(served.CPUOf(os.Getpid())-own)/n)
 	w.Flush() //nolint:errcheck // standard output
-	cpu, own = s.cpu(), cpuOf(os.Getpid())
+	cpu, own = s.CPU(), served.CPUOf(os.Getpid())
 	_ = netx.Wait(ctx, o.span)
-	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe boards %.2f %%\n", share(s.cpu()-cpu, o.span),
-		share(cpuOf(os.Getpid())-own, o.span))
+	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe boards %.2f %%\n", share(s.CPU()-cpu, o.span),
+		share(served.CPUOf(os.Getpid())-own, o.span))
 	w.Flush() //nolint:errcheck // standard output
 	hellos, err := f.hellos(ctx)
 	if err != nil {
@@ -172,17 +173,17 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(w, "hello\tp50 %v\tp99 %v\n", short(sim.Quantile(hellos, .5)), short(sim.Quantile(hellos, .99)))
 	w.Flush() //nolint:errcheck // standard output
 	if o.profile != "" {
-		go s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".calls") //nolint:errcheck // profiles are optional
+		go s.SaveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".calls") //nolint:errcheck // profiles are optional
 	}
-	cpu, own = s.cpu(), cpuOf(os.Getpid())
+	cpu, own = s.CPU(), served.CPUOf(os.Getpid())
 	calls, err := f.calls(ctx, s, o)
 	if err != nil {
 		return fmt.Errorf("calls: %w", err)
 	}
 	c := float64(max(1, len(calls)))
 	fmt.Fprintf(w, "calls of boards' tools\tp50 %v\tp99 %v, %d at a time, %.0f a second; the server used %.2f ms each, the boards %.2f ms\n", short(sim.Quantile(calls, .5)),
-		short(sim.Quantile(calls, .99)), o.callers, c/o.span.Seconds(), millis(s.cpu()-cpu)/c,
-		millis(cpuOf(os.Getpid())-own)/c)
+		short(sim.Quantile(calls, .99)), o.callers, c/o.span.Seconds(), millis(s.CPU()-cpu)/c,
+		millis(served.CPUOf(os.Getpid())-own)/c)
 	for _, v := range f.total().Violations {
 		fmt.Fprintf(w, "against the protocol\t%v\n", v)
 	}
@@ -220,7 +221,7 @@ func (f *fleet) hellos(ctx context.Context) (took []time.Duration, err error) {
 }
 
 // calls calls tools of random boards, and returns the durations.
-func (f *fleet) calls(ctx context.Context, s *server, o options) ([]time.Duration, error) {
+func (f *fleet) calls(ctx context.Context, s *served.Server, o options) ([]time.Duration, error) {
 	client := callers(o.callers)
 	until := time.Now().Add(o.span)
 	took, errs := make([][]time.Duration, o.callers), make([]error, o.callers)
@@ -230,7 +231,7 @@ func (f *fleet) calls(ctx context.Context, s *server, o options) ([]time.Duratio
 			for time.Now().Before(until) && errs[i] == nil {
 				b := f.boards[rand.IntN(len(f.boards))]
 				begin := time.Now()
-				_, errs[i] = s.call(ctx, client, b.MAC(), "self.audio_speaker.set_volume",
+				_, errs[i] = call(ctx, s, client, b.MAC(), "self.audio_speaker.set_volume",
 					fmt.Sprintf(`{"volume":%d}`, rand.IntN(100)))
 				took[i] = append(took[i], time.Since(begin))
 			}

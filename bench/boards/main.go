@@ -25,6 +25,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"patchbay/bench/served"
 )
 
 // options are the options of the command line.
@@ -38,8 +40,8 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == serveFlag {
-		if err := serve(os.Args[2:]); err != nil {
+	if is, err := served.Serve(); is {
+		if err != nil {
 			fail(err)
 		}
 		return

@@ -1,11 +1,12 @@
-package main
+// Package served runs a server with voice boards in a process of its own, for benchmarks: its
+// processor time and memory are not mixed up with those of the simulated boards.
+package served
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,11 +24,11 @@ import (
 	"patchbay/internal/config"
 )
 
-// serveFlag makes this program the server. It is for internal use.
+// serveFlag makes a program the server. It is for internal use.
 const serveFlag = "-serve"
 
-// server is the server in a process of its own, and what it prints when it is ready.
-type server struct {
+// Server is the server in a process of its own, and what it prints when it is ready.
+type Server struct {
 	URL   string `json:"url"`
 	Key   string `json:"key"`   // of an admin, for /api/v1
 	Debug string `json:"debug"` // address of the profiles
@@ -37,15 +38,29 @@ type server struct {
 	folder string
 }
 
-// serve runs the server until standard input ends. args are its folder and transport.
-func serve(args []string) error {
+// Serve runs the server, if this process was started by [Start] for that, until standard input
+// ends. A main function calls it first, and returns if it reports true.
+func Serve() (served bool, err error) {
+	if len(os.Args) < 3 || os.Args[1] != serveFlag {
+		return false, nil
+	}
+	return true, serve(os.Args[2], os.Args[3:])
+}
+
+// serve runs the server. settings are further ones, as name=value.
+func serve(folder string, settings []string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	settings, _, err := config.Load(config.Sources{Flags: map[string]string{
-		"data": args[0], "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8",
+	flags := map[string]string{
+		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8",
 		"limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0",
-		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0", "xiaozhi.transport": args[1],
-	}})
+		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0",
+	}
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		flags[name] = value
+	}
+	c, _, err := config.Load(config.Sources{Flags: flags})
 	if err != nil {
 		return err
 	}
@@ -59,21 +74,22 @@ func serve(args []string) error {
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 		stop()
 	}()
-	return app.Serve(ctx, settings, app.Options{Version: "bench", Demo: true, Logs: os.Stderr,
+	return app.Serve(ctx, c, app.Options{Version: "bench", Demo: true, Logs: os.Stderr,
 		Ready: func(url string, b *app.Base) {
 			at, err := app.FindRunning(b.Config.Data)
 			if err == nil {
-				err = json.NewEncoder(os.Stdout).Encode(server{URL: url, Key: at.Key,
+				err = json.NewEncoder(os.Stdout).Encode(Server{URL: url, Key: at.Key,
 					Debug: "http://" + side.Addr().String()})
 			}
 			if err != nil {
-				fail(err)
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
 			}
 		}})
 }
 
-// memory holds the runtime statistics of the server.
-type memory struct {
+// Memory holds the runtime statistics of the server.
+type Memory struct {
 	Heap       uint64 `json:"heap"` // live, in bytes
 	Stacks     uint64 `json:"stacks"`
 	Goroutines int    `json:"goroutines"`
@@ -87,21 +103,21 @@ func serveMemory(w http.ResponseWriter, _ *http.Request) {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	json.NewEncoder(w).Encode(memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // the client has left
+	json.NewEncoder(w).Encode(Memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // the client has left
 }
 
-// start starts the server and waits until it is ready. It ends with its standard input, or with
-// ctx.
-func start(ctx context.Context, transport string) (*server, error) {
+// Start starts the server and waits until it is ready. settings are its settings, as name=value,
+// besides those that all benchmarks need. It ends with its standard input, or with ctx.
+func Start(ctx context.Context, settings ...string) (*Server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{}
+	s := &Server{}
 	if s.folder, err = os.MkdirTemp("", "patchbay-bench-"); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.CommandContext(ctx, self, serveFlag, s.folder, transport)
+	s.cmd = exec.CommandContext(ctx, self, append([]string{serveFlag, s.folder}, settings...)...)
 	s.cmd.Stderr = os.Stderr
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -118,14 +134,14 @@ func start(ctx context.Context, transport string) (*server, error) {
 		err = json.Unmarshal(line, s)
 	}
 	if err != nil {
-		s.stop()
+		s.Stop()
 		return nil, fmt.Errorf("the server did not start: %w", err)
 	}
 	return s, nil
 }
 
-// stop stops the server.
-func (s *server) stop() {
+// Stop stops the server.
+func (s *Server) Stop() {
 	s.in.Close()
 	force := time.AfterFunc(30*time.Second, func() { s.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 	defer force.Stop()
@@ -133,8 +149,8 @@ func (s *server) stop() {
 	os.RemoveAll(s.folder)
 }
 
-// cpuOf is the processor time of a process; 0 without /proc.
-func cpuOf(pid int) time.Duration {
+// CPUOf is the processor time of a process; 0 without /proc.
+func CPUOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
@@ -145,10 +161,11 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 (proc(5))
 }
 
-func (s *server) cpu() time.Duration { return cpuOf(s.cmd.Process.Pid) }
+// CPU is the processor time of the server; 0 without /proc.
+func (s *Server) CPU() time.Duration { return CPUOf(s.cmd.Process.Pid) }
 
-// rss is the server's resident memory, in bytes; 0 without /proc.
-func (s *server) rss() float64 {
+// RSS is the server's resident memory, in bytes; 0 without /proc.
+func (s *Server) RSS() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -157,7 +174,8 @@ func (s *server) rss() float64 {
 	return float64(pages * os.Getpagesize())
 }
 
-func (s *server) memory(ctx context.Context) (m memory, err error) {
+// Memory returns the statistics of the server after a garbage collection.
+func (s *Server) Memory(ctx context.Context) (m Memory, err error) {
 	text, err := s.get(ctx, s.Debug+"/memory")
 	if err == nil {
 		err = json.Unmarshal(text, &m)
@@ -165,8 +183,8 @@ func (s *server) memory(ctx context.Context) (m memory, err error) {
 	return m, err
 }
 
-// saveProfile writes a profile of the server to a file, unless the name is empty.
-func (s *server) saveProfile(ctx context.Context, what, file string) error {
+// SaveProfile writes a profile of the server to a file, unless the name is empty.
+func (s *Server) SaveProfile(ctx context.Context, what, file string) error {
 	if file == "" {
 		return nil
 	}
@@ -177,9 +195,9 @@ func (s *server) saveProfile(ctx context.Context, what, file string) error {
 	return err
 }
 
-// numbers returns the server's metrics, both by name with all labels summed up, and for each set of
+// Numbers returns the server's metrics, both by name with all labels summed up, and for each set of
 // labels.
-func (s *server) numbers(ctx context.Context) (map[string]float64, error) {
+func (s *Server) Numbers(ctx context.Context) (map[string]float64, error) {
 	text, err := s.get(ctx, s.URL+"/metrics")
 	if err != nil {
 		return nil, err
@@ -198,7 +216,7 @@ func (s *server) numbers(ctx context.Context) (map[string]float64, error) {
 }
 
 // get requests a page of the server. It has no timeout: a profile takes long.
-func (s *server) get(ctx context.Context, url string) ([]byte, error) {
+func (s *Server) get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -216,43 +234,17 @@ func (s *server) get(ctx context.Context, url string) ([]byte, error) {
 	return text, err
 }
 
-// callers returns a client with connections for n concurrent calls.
-func callers(n int) *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 10 * time.Minute}
-}
-
-// call calls a tool of a board, and returns the last line of the response.
-func (s *server) call(ctx context.Context, client *http.Client, mac, tool, args string) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		s.URL+"/api/v1/devices/"+mac+"/tools/"+tool+"/call", strings.NewReader(`{"arguments":`+args+`}`))
+// PeakRSS is the most memory that the server has had, in bytes; 0 without /proc.
+func (s *Server) PeakRSS() float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
-		return nil, err
+		return 0
 	}
-	req.Header.Set("Authorization", "Bearer "+s.Key)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
+	_, peak, _ := strings.Cut(string(text), "\nVmHWM:") // proc(5)
+	fields := strings.Fields(peak)
+	if len(fields) == 0 {
+		return 0
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s: %.200s", tool, res.Status, text)
-	}
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	var end struct {
-		Result json.RawMessage `json:"result"`
-		Error  string          `json:"error"`
-		Cause  string          `json:"cause"`
-	}
-	if err := json.Unmarshal(lines[len(lines)-1], &end); err != nil {
-		return nil, err
-	}
-	if end.Error != "" {
-		return nil, errors.New(tool + ": " + end.Error + " " + end.Cause)
-	}
-	return end.Result, nil
+	kib, _ := strconv.Atoi(fields[0])
+	return float64(kib) * 1024
 }
