@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/vad"
 )
 
 const frame = 60 * time.Millisecond
@@ -61,29 +62,6 @@ func listen(d *Detector, packets [][]byte) (heard []moment) {
 var dtx = []byte{0x58}
 
 func times(n int, packets ...[]byte) [][]byte { return slices.Repeat(packets, n) }
-
-// TestPhrases checks that every phrase begins soon after it begins to be audible, and ends once, on
-// time after its end. The first of two recordings must not change the result of the second.
-func TestPhrases(t *testing.T) {
-	d := New(Options{})
-	for _, name := range recordings(t) {
-		packets := recording(t, name)
-		c := newClip(name, decoded(t, packets))
-		heard := listen(d, packets)
-		if len(heard) != 2 || heard[0].event != Began || heard[1].event != Ended {
-			t.Errorf("%s: %v", name, heard)
-			continue
-		}
-		begin, end := heard[0].at-at(c.begin), heard[1].at-at(c.end)
-		t.Logf("%s: begins after %s, ends after %s, voiced %s", c.name, begin, end, d.VoicedDuration())
-		if begin > 360*time.Millisecond || end < 600*time.Millisecond || end > 960*time.Millisecond {
-			t.Errorf("%s: begins after %s, ends after %s", name, begin, end)
-		}
-		if d.VoicedDuration() < MinVoice || d.VoicedDuration() > at(c.end-c.begin)+200*time.Millisecond {
-			t.Errorf("%s: %s voiced, of %s", name, d.VoicedDuration(), at(c.end-c.begin))
-		}
-	}
-}
 
 // TestMusic checks that music which goes on after a sentence does not keep its end away.
 func TestMusic(t *testing.T) {
@@ -177,7 +155,7 @@ func TestEvents(t *testing.T) {
 func TestIdle(t *testing.T) {
 	d := New(Options{})
 	listenOnly(d, times(50, dtx))
-	if !d.skipped || len(d.Samples()) != second*60/1000 {
+	if !d.skipped || len(d.Samples()) != vad.SampleRate*60/1000 {
 		t.Errorf("skipped %t, %d samples", d.skipped, len(d.Samples()))
 	}
 	heard := listen(d, recording(t, "testdata/08_yes.opk"))
