@@ -52,6 +52,7 @@ func (b *Board) onTTS(ch *audioChannel, m wire.Message, at time.Time) {
 	switch m.State {
 	case wire.TTSStart:
 		ch.inspect.start(at)
+		b.answer().StartedAt = at
 		b.schedule(func(context.Context) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -176,7 +177,7 @@ func (b *Board) onAudio(ch *audioChannel, opus []byte, timestamp uint32, at time
 	a := b.answer()
 	if a.Packets++; a.Packets == 1 {
 		if !b.lastVoice.IsZero() {
-			a.FirstAudio = at.Sub(b.lastVoice)
+			a.SpokenAt, a.FirstAudio = b.lastVoice, at.Sub(b.lastVoice)
 		}
 		b.changed()
 	}

@@ -17,6 +17,9 @@ type Answer struct {
 	Packets    int      // packets played
 	Audio      [][]byte // the packets, with Options.KeepAudio
 	FirstAudio time.Duration
+	// When the last packet of the person's speech was recorded, and when tts/start arrived; zero:
+	// there was none.
+	SpokenAt, StartedAt time.Time
 }
 
 // answerState holds the current and the last answer.
