@@ -107,7 +107,7 @@ func openRealtime(spelling realtime.Spelling) func(testing.TB, *voicetest.Speech
 const atOnce = 4
 
 // TestRealSpeech has boards ask what people say, in English and in Chinese, on both transports and
-// over the wire of each engine. A bot repeats it, and what the board plays is the same phrase again.
+// over the wire of each engine. A bot repeats it, and what the board plays is the phrase again.
 func TestRealSpeech(t *testing.T) {
 	t.Parallel()
 	for name, speech := range map[string]func(testing.TB) *voicetest.Speech{"English": voicetest.English,

@@ -19,14 +19,14 @@ const (
 	// trimShare is the share of the loudest frame's energy below which frames at the ends are
 	// silence.
 	trimShare = 1e-3
-	// maxDistance is the greatest distance at which a phrase counts as recognised. Those of the test
-	// have 1.62 at most, at another speed and after a board's encoder, and other phrases 2.36 at
-	// least.
+	// maxDistance is the greatest distance at which a phrase counts as recognised. Those of the
+	// test have 1.62 at most, at another speed and after a board's encoder, and other phrases 2.36
+	// at least.
 	maxDistance = 2.1
 )
 
-// Templates recognises phrases by comparing them with recordings. It is safe for concurrent use once
-// all are added.
+// Templates recognises phrases by comparing them with recordings. It is safe for concurrent use
+// once all are added.
 type Templates struct {
 	names    []string
 	features [][][cepstra]float64

@@ -74,8 +74,8 @@ func (f *funasr) encode(b []byte, samples []int16) []byte { return appendPCM(b, 
 func (f *funasr) end() []byte                             { return []byte(funasrEnd) }
 func (f *funasr) ended(int)                               { f.afterEnd = true }
 
-// patience: FunASR may send nothing after the end if the rest was silence. After pieces of the first
-// pass the second one follows, which takes a while on a small machine.
+// patience: FunASR may send nothing after the end if the rest was silence. After pieces of the
+// first pass the second one follows, which takes a while on a small machine.
 func (f *funasr) patience(l limits) (time.Duration, bool) {
 	if f.pieces != "" {
 		return l.result, true
