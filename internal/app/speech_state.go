@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,11 +33,40 @@ func newSpeechMetrics(reg prometheus.Registerer) speechMetrics {
 	return m
 }
 
+// maxTimes is how many uses of an engine count for its percentiles.
+const maxTimes = 100
+
+// lastTimes are how long the last uses of an engine took. The zero value is ready.
+type lastTimes struct {
+	times []time.Duration
+	next  int // where the next one goes, once there are maxTimes
+}
+
+func (l *lastTimes) add(took time.Duration) {
+	if len(l.times) < maxTimes {
+		l.times = append(l.times, took)
+		return
+	}
+	l.times[l.next] = took
+	l.next = (l.next + 1) % maxTimes
+}
+
+// percentiles returns the median and the 95th percentile, in milliseconds; 0: there are no uses.
+func (l *lastTimes) percentiles() (median, p95 int64) {
+	n := len(l.times)
+	if n == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(l.times))
+	at := func(share float64) int64 { return max(sorted[int(share*float64(n-1)+0.5)].Milliseconds(), 1) }
+	return at(0.5), at(0.95)
+}
+
 // speechState is what is known of an engine since the start, or since its settings changed.
 type speechState struct {
 	mu       sync.Mutex
-	listen   time.Duration // of the last results, averaged; 0: none yet
-	speak    time.Duration
+	listen   lastTimes
+	speak    lastTimes
 	last     *engine.Error
 	failedAt time.Time
 }
@@ -45,14 +75,11 @@ type speechState struct {
 func (s *speechState) succeeded(stage string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	average := &s.listen
 	if stage == engine.StageSpeak {
-		average = &s.speak
+		s.speak.add(took)
+	} else {
+		s.listen.add(took)
 	}
-	if *average == 0 {
-		*average = took
-	}
-	*average += (took - *average) / 8 // the last results count most
 }
 
 func (s *speechState) failed(err *engine.Error) {
@@ -69,7 +96,8 @@ func (e *speechEngine) health() (h control.EngineHealth) {
 	last, until, refused := e.link.Circuit.State()
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
-	h.ListenMS, h.SpeakMS = e.state.listen.Milliseconds(), e.state.speak.Milliseconds()
+	h.ListenMS, h.ListenP95MS = e.state.listen.percentiles()
+	h.SpeakMS, h.SpeakP95MS = e.state.speak.percentiles()
 	if e.state.last != nil {
 		h.Problem, h.Cause, h.FailedAt = engines.Explain(e.state.last), e.state.last.Err.Error(), e.state.failedAt
 	}

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
@@ -87,7 +87,8 @@ func (sh *shell) engineTable(list []control.Engine) error {
 				kind = msgInConfig.In(sh.lang)
 			}
 			cells = append(cells, []string{e.Name, kind, sh.engineUses(&e), e.Where, sh.engineState(&e),
-				delay(e.ListenMS), delay(e.SpeakMS), problemText(e.Problem, e.Cause)})
+				delay(e.ListenMS, e.ListenP95MS), delay(e.SpeakMS, e.SpeakP95MS),
+				problemText(e.Problem, e.Cause)})
 		}
 		sh.table([]i18n.Message{msgName, msgKind, msgUse, msgWhere, msgState, msgListenDelay, msgSpeakDelay,
 			i18n.Message("")}, cells)
@@ -128,9 +129,10 @@ func (sh *shell) engineState(e *control.Engine) string {
 	return "–"
 }
 
-func delay(ms int64) string {
-	if ms == 0 {
+// delay formats a median and the 95th percentile.
+func delay(median, p95 int64) string {
+	if median == 0 {
 		return "–"
 	}
-	return strconv.FormatInt(ms, 10) + " ms"
+	return fmt.Sprintf("%d / %d ms", median, p95)
 }

@@ -73,10 +73,12 @@ const (
 type EngineHealth struct {
 	State string `json:"state,omitempty"` // one of the Engine… constants
 	// ListenMS is how long it takes from the end of speech to its text, SpeakMS from a sentence to
-	// its sound, on average of the last uses; 0: not known yet.
-	ListenMS int64     `json:"listen_ms,omitempty"`
-	SpeakMS  int64     `json:"speak_ms,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // of the pause
+	// its sound: the median of the last 100 uses, and the 95th percentile; 0: not known yet.
+	ListenMS    int64     `json:"listen_ms,omitempty"`
+	ListenP95MS int64     `json:"listen_p95_ms,omitempty"`
+	SpeakMS     int64     `json:"speak_ms,omitempty"`
+	SpeakP95MS  int64     `json:"speak_p95_ms,omitempty"`
+	Until       time.Time `json:"until,omitzero"` // of the pause
 	// Problem is the last error; it may be over.
 	Problem  i18n.Text `json:"-"`
 	Cause    string    `json:"cause,omitempty"`
