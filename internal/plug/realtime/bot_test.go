@@ -111,7 +111,7 @@ func TestInterruption(t *testing.T) {
 				s.Truncations[0].Had != 1300*time.Millisecond) || spelling == realtime.Qwen && len(s.Truncations) > 0 {
 				t.Errorf("%+v", s.Truncations)
 			}
-			if generating != (s.Cancels == 1) && s.Cancels != 0 {
+			if s.Cancels > 1 {
 				t.Errorf("%d cancels", s.Cancels)
 			}
 		}

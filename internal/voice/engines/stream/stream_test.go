@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -156,7 +155,7 @@ func waitSession(t *testing.T, s *streamtest.Server) streamtest.Session {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}

@@ -85,7 +85,7 @@ func Speak(ctx context.Context, e engine.Engine, m engine.Manner, texts ...strin
 // Eventually waits until something is so.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
