@@ -39,7 +39,8 @@ const unraced = "race detector"
 var unwatched = []string{
 	"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory",
 	"golang.org/x/crypto/scrypt", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/argon2",
-	"github.com/pion/opus/...", "patchbay/internal/voice/vad", "github.com/alecthomas/kong",
+	"github.com/pion/opus/...", "patchbay/internal/voice/vad", "patchbay/internal/voice/voicetest",
+	"github.com/alecthomas/kong",
 }
 
 // longest are the packages that are started first, because they take longest.

@@ -120,8 +120,8 @@ func TestDuplexInterrupted(t *testing.T) {
 	all := service.Await(t, "a truncation",
 		func(all []realtimetest.Session) bool { return len(all[0].Truncations) > 0 })
 	cut, played := all[0].Truncations[0], time.Duration(b.LastAnswer().Packets)*60*time.Millisecond
-	// Up to two of the packets had not been played.
-	if cut.At < played-180*time.Millisecond || cut.At > played+60*time.Millisecond || cut.Had < 5*time.Second {
+	// Two of the packets had not been played, and more on a busy machine.
+	if cut.At < played-300*time.Millisecond || cut.At > played+60*time.Millisecond || cut.Had < 5*time.Second {
 		t.Errorf("cut at %s, and the board got %s", cut.At, played)
 	}
 	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())

@@ -109,12 +109,10 @@ const atOnce = 4
 // TestRealSpeech has boards ask what people say, in English and in Chinese, on both transports and
 // over the wire of each engine. A bot repeats it, and what the board plays is the phrase again.
 func TestRealSpeech(t *testing.T) {
-	t.Parallel()
 	for name, speech := range map[string]func(testing.TB) *voicetest.Speech{"English": voicetest.English,
 		"Chinese": voicetest.Chinese} {
 		for _, transport := range []string{store.TransportSocket, store.TransportMQTT} {
 			t.Run(name+" "+transport, func(t *testing.T) {
-				t.Parallel()
 				testRealSpeech(t, speech(t), transport == store.TransportMQTT)
 			})
 		}

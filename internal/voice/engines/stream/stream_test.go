@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/stream/streamtest"
 )
@@ -155,7 +156,7 @@ func waitSession(t *testing.T, s *streamtest.Server) streamtest.Session {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); _ = netx.Wait(t.Context(), time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/wyoming/wyomingtest"
 )
@@ -155,7 +156,7 @@ func speak(ctx context.Context, c *client, text string, m engine.Manner) ([]byte
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); _ = netx.Wait(t.Context(), time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}

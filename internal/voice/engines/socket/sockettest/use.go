@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/voice/engine"
 )
 
@@ -85,7 +86,7 @@ func Speak(ctx context.Context, e engine.Engine, m engine.Manner, texts ...strin
 // Eventually waits until something is so.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); _ = netx.Wait(t.Context(), time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
