@@ -23,6 +23,7 @@ type answerText struct {
 	lines    []line
 	taken    int
 	finished bool
+	clauses  bool     // the pieces may be short
 	wanted   []string // commands of the bot
 	times    timeline
 	change   chan struct{} // closed at the next change
@@ -38,8 +39,10 @@ type line struct {
 	note       bool // the sentence is not part of the answer
 }
 
-func newAnswerText() *answerText {
-	return &answerText{change: make(chan struct{}), played: make(chan struct{})}
+// newAnswerText returns an empty text for engines; nil: for the display.
+func newAnswerText(chain *engine.Chain) *answerText {
+	return &answerText{clauses: chain != nil && chain.Streams(), change: make(chan struct{}),
+		played: make(chan struct{})}
 }
 
 // write adds a line. It waits while there are many. Sentences without letters are left out.

@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -41,7 +42,7 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	generation := c.Generation()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	words := newAnswerText()
+	words := newAnswerText(nil)
 	done := make(chan struct{})
 	if !c.board.boards.spawn(func() {
 		defer close(done)
@@ -88,21 +89,31 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 	}
 }
 
-// answerWriter makes sentences of the events of an answer.
+// textPause is how long a bot writes nothing until the words so far are spoken: a model that writes
+// does so ten times a second, and one that calls a tool may take long.
+const textPause = 400 * time.Millisecond
+
+// answerWriter makes pieces of the events of an answer.
 type answerWriter struct {
 	ctx  context.Context
 	to   *answerText
 	lang i18n.Lang
-	text *spoken.Text
-	mood emotion
+
+	mu    sync.Mutex // held while pieces are written
+	text  *spoken.Text
+	mood  emotion
+	pause *time.Timer // nil before the first text
+	over  bool        // flush was called
 }
 
 func newAnswerWriter(ctx context.Context, to *answerText, lang i18n.Lang) *answerWriter {
-	return &answerWriter{ctx: ctx, to: to, lang: lang, text: spoken.New(lang)}
+	return &answerWriter{ctx: ctx, to: to, lang: lang, text: spoken.New(lang, to.clauses)}
 }
 
 // event is a [talk.Emit]. Its error means that nobody wants to know the rest.
 func (w *answerWriter) event(e talk.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch e.Kind {
 	case talk.KindCommand:
 		w.to.want(e.Command.Name)
@@ -115,11 +126,25 @@ func (w *answerWriter) event(e talk.Event) error {
 				return err
 			}
 		}
+		if w.pause == nil {
+			w.pause = time.AfterFunc(textPause, w.onPause)
+		}
+		w.pause.Reset(textPause)
 		return w.write(w.text.Write(e.Text), false)
 	}
 	return nil
 }
 
+// onPause writes the whole words so far.
+func (w *answerWriter) onPause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if piece := w.text.Pause(); piece != "" && !w.over {
+		_ = w.write([]string{piece}, false) // fails only if nobody waits
+	}
+}
+
+// write writes pieces. Requires mu.
 func (w *answerWriter) write(pieces []string, note bool) error {
 	for _, p := range pieces {
 		if err := w.to.write(w.ctx, line{text: p, note: note}); err != nil {
@@ -131,6 +156,11 @@ func (w *answerWriter) write(pieces []string, note bool) error {
 
 // flush writes what is left, once the bot has ended.
 func (w *answerWriter) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over = true; w.pause != nil {
+		w.pause.Stop()
+	}
 	_ = w.write(w.text.Flush(), false) // fails only if nobody waits
 }
 

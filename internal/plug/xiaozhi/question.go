@@ -133,7 +133,8 @@ func (d *dialogue) draft(q *question, text string) {
 		words.IsStop(text) || words.IsForeign(text, q.language) {
 		return
 	}
-	f := &draft{text: text, script: newAnswerText(), sure: make(chan struct{}), done: make(chan struct{})}
+	chain, _ := d.current()
+	f := &draft{text: text, script: newAnswerText(chain), sure: make(chan struct{}), done: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancelCause(q.ctx)
 	commands := d.commands()
 	if !d.c.board.boards.spawn(func() {

@@ -74,7 +74,7 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 		if boards.spawn(func() {
 			defer close(done)
 			prepare(r)
-			r.use(newAnswerText()) // unless there is one
+			r.use(newAnswerText(r.chain)) // unless there is one
 			r.script.finish()
 		}) {
 			r.play()
@@ -352,13 +352,13 @@ func (r *reply) ask(part talk.Part, commands []string) {
 			return
 		}
 	}
-	r.use(newAnswerText())
+	r.use(newAnswerText(r.chain))
 	r.c.answer(r.ctx, part, commands, nil, r.script)
 }
 
 // say speaks a sentence instead of an answer.
 func (r *reply) say(text string) {
-	r.use(newAnswerText())
+	r.use(newAnswerText(r.chain))
 	_ = r.script.write(r.ctx, line{text: text, note: true}) // fails only if nobody waits
 }
 

@@ -93,6 +93,12 @@ func (c *Chain) usable(can func(*Link) bool) (links []*Link, err *Error) {
 	return links, err
 }
 
+// Streams reports whether the engine that speaks first takes a text while it is written.
+func (c *Chain) Streams() bool {
+	_, streams := c.first(func(l *Link) any { return l.Speaker }).(Streamer)
+	return streams
+}
+
 // timeLimit cancels a context unless it is stopped in time. It is safe for concurrent use.
 type timeLimit struct {
 	cancel   context.CancelCauseFunc

@@ -138,6 +138,10 @@ type Speaker interface {
 	Speak(ctx context.Context, m Manner) (Speech, error)
 }
 
+// Streamer is a [Speaker] that takes a text while it is written, in any parts: it costs no more time
+// or money than whole sentences.
+type Streamer interface{ Streams() }
+
 // Speech is text that is being spoken. One goroutine calls Write and Finish, one calls Next; both
 // may be the same.
 type Speech interface {

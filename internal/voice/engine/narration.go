@@ -34,6 +34,9 @@ func (f SpeakLive) Speak(ctx context.Context, m Manner) (Speech, error) {
 	return liveSpeech{n}, nil
 }
 
+// Streams implements [Streamer].
+func (SpeakLive) Streams() {}
+
 // Narration is a speech as a [SpeakLive] has it.
 type Narration struct {
 	ctx     context.Context

@@ -13,9 +13,11 @@ type Text struct {
 	split plain.Splitter
 }
 
-// New returns a text without pieces. Lang is the language of the person.
-func New(lang i18n.Lang) *Text {
-	return &Text{clean: plain.NewFilter(plain.Options{Speech: true, Lang: lang})}
+// New returns a text without pieces. Lang is the language of the person. Clauses are shorter pieces,
+// for engines that take a text while it is written.
+func New(lang i18n.Lang, clauses bool) *Text {
+	return &Text{clean: plain.NewFilter(plain.Options{Speech: true, Lang: lang}),
+		split: plain.Splitter{Clauses: clauses}}
 }
 
 // Write adds to the text and returns the pieces that are complete now. What they are does not
@@ -37,6 +39,6 @@ func (t *Text) Flush() (pieces []string) {
 
 // Pieces returns the pieces of a whole text.
 func Pieces(text string, lang i18n.Lang) []string {
-	t := New(lang)
+	t := New(lang, false)
 	return append(t.Write(text), t.Flush()...)
 }

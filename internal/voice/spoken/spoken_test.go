@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 
 // piecesOf returns the pieces of a text that comes in parts.
 func piecesOf(parts ...string) (pieces []string) {
-	t := New(i18n.English)
+	t := New(i18n.English, false)
 	for _, p := range parts {
 		pieces = append(pieces, t.Write(p)...)
 	}

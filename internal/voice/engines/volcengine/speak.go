@@ -86,6 +86,9 @@ func (s *speaker) Speak(ctx context.Context, m engine.Manner) (engine.Speech, er
 	return engine.SpeakLive(sessions.Speak).Speak(ctx, m)
 }
 
+// Streams implements [engine.Streamer].
+func (s *speaker) Streams() {}
+
 // Warm implements [engine.Warmer].
 func (s *speaker) Warm(ctx context.Context) { s.speaking.Warm(ctx) }
 
