@@ -185,7 +185,8 @@ func (s *speech) refresh(ctx context.Context) error {
 
 // open opens an engine of the database.
 func (s *speech) open(row store.SpeechEngine) *speechEngine {
-	e := &speechEngine{row: row, link: engine.Link{Name: row.Name}}
+	e := &speechEngine{row: row, link: engine.Link{Name: row.Name,
+		Version: fmt.Sprintf("%d.%d", row.Number, row.Version)}}
 	values, err := s.unseal(row)
 	if err == nil {
 		e.where = values.where()

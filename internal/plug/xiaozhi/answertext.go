@@ -37,6 +37,7 @@ type answerText struct {
 type line struct {
 	text, face string
 	note       bool // the sentence is not part of the answer
+	fixed      bool // it may be said again: its sound is kept
 }
 
 // newAnswerText returns an empty text for engines; nil: for the display.
@@ -68,6 +69,13 @@ func (s *answerText) write(ctx context.Context, l line) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// waits reports whether there may be more lines, and none is left.
+func (s *answerText) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.finished && s.taken == len(s.lines)
 }
 
 // want adds a command that the bot wants carried out after its answer.

@@ -67,7 +67,9 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 	commit func(context.Context) error, to *answerText) {
 	defer to.finish()
 	d := c.board.current()
-	say := func(text string) { _ = to.write(ctx, line{text: text, note: true}) } // fails only if nobody waits
+	say := func(text string) {
+		_ = to.write(ctx, line{text: text, note: true, fixed: true}) // fails only if nobody waits
+	}
 	if d.Bot == 0 {
 		say(msgNobody.In(c.lang))
 		return

@@ -108,6 +108,7 @@ type Boards struct {
 	mu        sync.Mutex
 	boards    map[int64]*Board
 	byMAC     map[string]*Board
+	phrases   phraseCache
 	botVoices map[int64]BotVoice // by bot, as read since the last Refresh
 	refreshes int                // how often botVoices was cleared
 	sockets   int                // open WebSockets

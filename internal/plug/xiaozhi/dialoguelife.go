@@ -54,12 +54,13 @@ func (d *dialogue) warm() {
 	if d.warming.Swap(true) {
 		return
 	}
-	chain, _ := d.current()
+	chain, s := d.current()
 	if !d.c.board.boards.spawn(func() {
 		defer d.warming.Store(false)
 		ctx, cancel := context.WithTimeout(d.ctx, warmTimeout)
 		defer cancel()
 		chain.Warm(ctx)
+		d.c.learnFiller(ctx, chain, s)
 	}) {
 		d.warming.Store(false)
 	}

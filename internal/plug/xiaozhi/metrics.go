@@ -25,6 +25,7 @@ type metrics struct {
 	answers       *prometheus.CounterVec
 	stages        *prometheus.HistogramVec
 	drafts        *prometheus.CounterVec
+	phrases       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -77,9 +78,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}, []string{"stage"})
 	m.drafts = counters("patchbay_xiaozhi_early_answers_total",
 		"Answers that a bot began before the person had finished: used, or revised because they went on.", "outcome")
+	m.phrases = counters("patchbay_xiaozhi_phrases_total",
+		"Phrases that boards say again and again, by whether their sound was kept: hit or miss.", "outcome")
 	if reg != nil {
 		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers,
-			m.drafts, m.packets, m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers, m.stages)
+			m.drafts, m.phrases, m.packets, m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers,
+			m.stages)
 	}
 	return m
 }

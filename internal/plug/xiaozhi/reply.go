@@ -38,6 +38,10 @@ type reply struct {
 	began      time.Time // when the question was complete
 	times      timeline  // until there is a script
 	last       bool      // the conversation ends after it
+	filler     string    // for when it takes long; empty: none
+	interrupts bool      // the person has interrupted the answer before; only for prepare
+	asks       bool      // the bot is asked, and the person has not interrupted; read after prepared
+	filled     bool      // the filler was said, or must not be; only for play
 
 	script   *answerText
 	prepared chan struct{} // closed when script is what is spoken
@@ -56,7 +60,7 @@ type reply struct {
 func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, prepare func(*reply)) {
 	chain, s := d.current()
 	r := &reply{dialogue: d, c: d.c, ctx: ctx, cancel: cancel, chain: chain, began: time.Now(),
-		manner: s.manner(), generation: d.c.Generation(),
+		manner: s.manner(), filler: d.c.filler(s), generation: d.c.Generation(),
 		prepared: make(chan struct{}), over: make(chan struct{})}
 	boards := d.c.board.boards
 	previous := d.answering()
@@ -134,6 +138,7 @@ func (r *reply) play() {
 			r.settle(source.heard(stats.Frames), err)
 			return
 		}
+		r.filled = true
 		generation = r.c.Generation()
 		r.speaking.Store(true)
 	}
@@ -241,7 +246,7 @@ func (r *reply) answerSpeech(q *question) {
 	if q.final.err == nil {
 		meaning = d.meaning(q, text)
 	}
-	if q.interrupted != nil {
+	if r.interrupts = q.interrupted != nil; r.interrupts {
 		if q.final.err == nil && (meaning == nothing || meaning == unclear) {
 			q.interrupted.resume()
 			r.drop(q)
@@ -331,6 +336,7 @@ func (r *reply) answerDrafted(q *question, text string) {
 		return
 	}
 	r.c.board.boards.metrics.drafts.WithLabelValues("used").Inc()
+	r.asks = !r.interrupts
 	r.use(f.script)
 	close(f.sure)
 	<-f.done
@@ -352,6 +358,7 @@ func (r *reply) ask(part talk.Part, commands []string) {
 			return
 		}
 	}
+	r.asks = !r.interrupts
 	r.use(newAnswerText(r.chain))
 	r.c.answer(r.ctx, part, commands, nil, r.script)
 }
@@ -359,7 +366,7 @@ func (r *reply) ask(part talk.Part, commands []string) {
 // say speaks a sentence instead of an answer.
 func (r *reply) say(text string) {
 	r.use(newAnswerText(r.chain))
-	_ = r.script.write(r.ctx, line{text: text, note: true}) // fails only if nobody waits
+	_ = r.script.write(r.ctx, line{text: text, note: true, fixed: true}) // fails only if nobody waits
 }
 
 // mark notes when a stage was reached.

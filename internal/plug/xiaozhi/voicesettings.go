@@ -62,6 +62,8 @@ type VoiceSettings struct {
 	// FollowUp is how long a board listens after an answer, before the conversation ends; 0: it
 	// depends on the answer.
 	FollowUp settings.Duration `json:"follow_up,omitempty"`
+	// Fillers has the board ask for patience when an answer takes long; nil: it does.
+	Fillers *bool `json:"fillers,omitempty"`
 }
 
 // Texts about invalid settings.

@@ -32,6 +32,8 @@ func VoiceTexts() map[string]settings.FieldText {
 		"volume": {Label: i18n.Message("Volume while it speaks"),
 			Hint:    i18n.Message("1 to 100, set when the board first answers in a conversation. Empty: it stays as it is."),
 			Example: "60"},
+		"fillers": {Label: i18n.Message("Asks for patience"),
+			Hint: i18n.Message("“One moment”, when an answer takes longer than 1.2 s. Empty: yes.")},
 		"follow_up": {Label: i18n.Message("Time for the next question"),
 			Hint: i18n.Message("How long the board listens after an answer before the conversation ends. " +
 				"Empty: 6 seconds after a short answer, 20 after a longer one, and longer after a question."),

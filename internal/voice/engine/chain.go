@@ -9,6 +9,8 @@ import (
 // Link is an engine of a [Chain].
 type Link struct {
 	Name string
+	// Version changes when the settings of the engine do.
+	Version string
 	Engine
 	// Circuit is shared by all chains that have the engine; nil: none.
 	Circuit *Circuit
@@ -22,6 +24,9 @@ type Link struct {
 	OnFailure func(stage string, err *Error)
 	OnResult  func(stage string, took time.Duration)
 }
+
+// ID tells engines apart, and an engine from what it was with other settings.
+type ID struct{ Name, Version string }
 
 // The stages that [Link.OnFailure] gets.
 const (
@@ -91,6 +96,18 @@ func (c *Chain) usable(can func(*Link) bool) (links []*Link, err *Error) {
 		links = append(links, l)
 	}
 	return links, err
+}
+
+// Speaks returns the engine that speaks first. It is not ok if none can.
+func (c *Chain) Speaks() (id ID, ok bool) {
+	c.first(func(l *Link) any {
+		if l.Speaker == nil {
+			return nil
+		}
+		id, ok = ID{l.Name, l.Version}, l.Circuit == nil || l.Circuit.closed()
+		return l.Speaker
+	})
+	return id, ok
 }
 
 // Streams reports whether the engine that speaks first takes a text while it is written.

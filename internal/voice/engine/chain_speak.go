@@ -302,6 +302,14 @@ func (s *ChainSpeech) fail(err error) {
 	s.links = s.links[1:]
 }
 
+// Engine returns the engine of the last clip. It is called by who calls Next.
+func (s *ChainSpeech) Engine() (id ID) {
+	if len(s.links) > 0 {
+		id = ID{s.links[0].Name, s.links[0].Version}
+	}
+	return id
+}
+
 // Close implements [Speech].
 func (s *ChainSpeech) Close() {
 	s.cancel()

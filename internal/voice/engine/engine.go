@@ -138,8 +138,8 @@ type Speaker interface {
 	Speak(ctx context.Context, m Manner) (Speech, error)
 }
 
-// Streamer is a [Speaker] that takes a text while it is written, in any parts: it costs no more time
-// or money than whole sentences.
+// Streamer is a [Speaker] that takes a text while it is written, in any parts: they cost no more
+// time or money than whole sentences.
 type Streamer interface{ Streams() }
 
 // Speech is text that is being spoken. One goroutine calls Write and Finish, one calls Next; both

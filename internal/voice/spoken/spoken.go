@@ -13,8 +13,8 @@ type Text struct {
 	split plain.Splitter
 }
 
-// New returns a text without pieces. Lang is the language of the person. Clauses are shorter pieces,
-// for engines that take a text while it is written.
+// New returns a text without pieces. Lang is the language of the person. Clauses are shorter
+// pieces, for engines that take a text while it is written.
 func New(lang i18n.Lang, clauses bool) *Text {
 	return &Text{clean: plain.NewFilter(plain.Options{Speech: true, Lang: lang}),
 		split: plain.Splitter{Clauses: clauses}}
