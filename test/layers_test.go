@@ -48,7 +48,7 @@ var allowedImports = map[string][]string{
 	"api": {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "problem", "seal", "store",
 		"talk", "tool"},
 	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "roles", "settings",
-		"store", "talk", "tool"},
+		"store", "talk", "tool", "voice/engine"},
 
 	// These plugs need more, or have packages below them that need less.
 	"plug/bots":    {"check", "hub", "i18n", "store", "talk", "tool"},

@@ -25,6 +25,7 @@ import (
 	"patchbay/internal/console/bots"
 	"patchbay/internal/console/chat"
 	"patchbay/internal/console/devices"
+	"patchbay/internal/console/engines"
 	"patchbay/internal/console/gateway"
 	"patchbay/internal/console/home"
 	"patchbay/internal/console/keys"
@@ -96,6 +97,7 @@ func New(o Options) *Server {
 		activity.Routes(),
 		keys.Routes(),
 		settings.Routes(o.Control),
+		engines.Routes(o.Control),
 		talk.Routes(),
 	)
 	if o.Learn != nil {

@@ -57,6 +57,24 @@ func (s *Service) ListEngines(ctx context.Context, c Caller, _ Empty) (EngineLis
 	return out, nil
 }
 
+// VoiceReady reports whether engines that are on listen and speak. Everybody may know.
+func (s *Service) VoiceReady(ctx context.Context) (bool, error) {
+	if s.Voice.Configured == nil { // no voice boards
+		return false, nil
+	}
+	rows, err := s.Hub.Store.SpeechEngines.All(ctx)
+	if err != nil {
+		return false, err
+	}
+	var ears, mouths bool
+	for _, e := range slices.Concat(s.Voice.Configured(), rows) {
+		if _, listens, speaks := s.Voice.Where(e); e.Enabled {
+			ears, mouths = ears || listens, mouths || speaks
+		}
+	}
+	return ears && mouths, nil
+}
+
 func (s *Service) engineRow(c Caller, e store.SpeechEngine) Engine {
 	out := Engine{SpeechEngine: e, Configured: e.Number == 0, EngineHealth: s.Voice.Health(e)}
 	out.Where, out.Listens, out.Speaks = s.Voice.Where(e)

@@ -8,14 +8,16 @@ import (
 	"testing"
 
 	"patchbay/internal/console/browsertest"
+	chat "patchbay/internal/plug/openai/openaitest"
 	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 	speech "patchbay/internal/voice/engines/openai/openaitest"
 	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pcm"
 )
 
-// A newcomer talks: from the first start by the guide to the page on which the computer is a board,
-// to a bot that is heard. Then the browser does what boards do.
+// A newcomer talks: from the first start by the guide to the form that sets up a service from its
+// key, to the page on which the computer is a board, to a bot that is heard. Then the browser does
+// what boards do.
 func TestNewcomerTalks(t *testing.T) {
 	for _, l := range []look{laptop, {phone.width, "zh", false}} {
 		t.Run(l.String(), func(t *testing.T) {
@@ -27,10 +29,8 @@ func TestNewcomerTalks(t *testing.T) {
 
 func newcomerTalks(t *testing.T, l look) {
 	question := l.in("今天天气怎么样", "What is the weather today")
-	engine := speech.New(t)
-	engine.Transcript = func([]int16) string { return question }
-	h := newTestServer(t, l.lang, "PATCHBAY_SPEECH_URL="+engine.URL, "PATCHBAY_SPEECH_KEY="+speech.Key,
-		"PATCHBAY_SPEECH_FORMAT=pcm")
+	service := newService(t, question)
+	h := newTestServer(t, l.lang)
 	code := h.says(l.in("设置码是", "setup code is") + ` ([0-9A-Z]{4}-[0-9A-Z]{4})`)
 	talker := browsertest.Chromium{Microphone: microphone(t)}
 	t.Cleanup(talker.Stop)
@@ -43,13 +43,9 @@ func newcomerTalks(t *testing.T, l look) {
 	b.Type("[name=name]", ada)
 	b.Type("[name=password]", adaPassword)
 	b.Press("\r")
-	b.Click("main a[href='/talk']")
-	b.Click("main a[href='/bots/new']")
-	b.Click("a[href='/bots/new?kind=echo']")
-	b.Type("[name=name]", l.in("鹦鹉", "Parrot"))
-	b.Press("\r")
-	b.WaitUntil("/^\\/bots\\/1\\b/.test(location.pathname)")
-	b.Open("/talk")
+	b.Click("main a[href='/settings/voice']")
+	setsUpVoice(t, b, l, service)
+	b.WaitVisible("#start")
 	b.Script(watchLevel)
 	l.right(t, b)
 	if l.lang == "zh" {
@@ -64,6 +60,61 @@ func newcomerTalks(t *testing.T, l look) {
 	h.isBoard(b, l)
 	h.holdsButton(b, question)
 	h.isRemoved(b, l)
+}
+
+// newService starts a service that hears always the same, and whose model says what it is asked.
+func newService(t testing.TB, heard string) string {
+	t.Helper()
+	model, err := chat.Start()
+	must(t, err)
+	t.Cleanup(model.Close)
+	model.Key = speech.Key
+	model.Answer = func(r *chat.Request) chat.Reply {
+		text := ""
+		for _, p := range r.Chat.Last().Parts() {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(p.ImageURL.URL, "data:"), ";")
+			text += p.Text + kind
+		}
+		return chat.Reply{Steps: chat.Words(text, 0)}
+	}
+	service := speech.New(t)
+	service.Transcript, service.Other = func([]int16) string { return heard }, model
+	return service.URL
+}
+
+// setsUpVoice sets up a service from its key, after a wrong one, and tries what that made.
+func setsUpVoice(t testing.TB, b *browsertest.Browser, l look, service string) {
+	t.Helper()
+	b.WaitVisible("#setup")
+	l.right(t, b)
+	b.AllowProblem("/settings/voice/setup") // the refusal
+	for _, c := range []struct{ key, want string }{{"sk-wrong", l.in("密钥", "refused its key")},
+		{speech.Key, l.in("回答", "answers")}} {
+		b.Fill("[name=service]", "other")
+		b.Script("document.querySelectorAll('#setup details').forEach(d => d.open = true)")
+		b.Fill("[name=url]", service)
+		b.Fill("[name=model]", "parrot")
+		b.Type("[name=key]", c.key)
+		b.Press("\r")
+		b.WaitText(".note.bad, #set", c.want)
+		l.right(t, b)
+	}
+	b.Click("ol a[href='/settings/voice/engines/1']")
+	b.WaitVisible("#hear")
+	l.right(t, b)
+	b.Click("form[action$='/say#try'] button")
+	b.WaitVisible("#said")
+	b.WaitUntil("document.getElementById('said').duration > 0.5")
+	b.WaitVisible("#record")
+	b.Click("#record")
+	b.WaitText("#record", l.in("结束录音", "End the recording"))
+	b.Click("#record")
+	b.WaitVisible("#heard")
+	l.right(t, b)
+	b.Open("/settings/voice")
+	b.WaitUntil("document.querySelector('details.card').open === false") // it is set up
+	l.right(t, b)
+	b.Open("/talk")
 }
 
 // maxTalk limits what the page costs the first time, in bytes.

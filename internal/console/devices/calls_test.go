@@ -198,7 +198,7 @@ func TestPlay(t *testing.T) {
 		want string
 	}{
 		{nil, "Choose a file, or give an address."},
-		{[]byte("ID3 and so on"), "neither a WAV nor an Ogg"},
+		{[]byte("fLaC and so on"), "neither a WAV nor an Ogg nor an MP3"},
 		{append([]byte("OggS"), make([]byte, 2<<20)...), "larger than 2 MiB"},
 		{append([]byte("OggS"), make([]byte, 8<<20)...), "larger than 2 MiB"},
 	} {

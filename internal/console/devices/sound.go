@@ -1,7 +1,6 @@
 package devices
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/problem"
 	"patchbay/internal/tool"
+	"patchbay/internal/voice/engine"
 )
 
 const (
@@ -98,13 +98,12 @@ func readSound(v *page.Visit) (s sound, err error) {
 	}
 	defer f.Close()
 	s.Sound, err = io.ReadAll(io.LimitReader(f, maxSound+1))
-	wav := bytes.HasPrefix(s.Sound, []byte("RIFF")) && len(s.Sound) >= 12 && string(s.Sound[8:12]) == "WAVE"
 	switch {
 	case err != nil:
 		return s, err
 	case len(s.Sound) > maxSound:
 		return s, problem.New(problem.TooLarge, msgSoundLarge, maxSound>>20)
-	case !wav && !bytes.HasPrefix(s.Sound, []byte("OggS")):
+	case engine.FormatOf(s.Sound) == 0:
 		return s, problem.New(problem.Invalid, msgWrongSound)
 	}
 	s.URL = "" // a file takes precedence

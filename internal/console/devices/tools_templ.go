@@ -801,7 +801,7 @@ func playForm(v *page.Visit, d *view, l *hub.Listing) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, " <input name=\"file\" type=\"file\" accept=\"audio/ogg,audio/wav,.ogg,.opus,.wav\"> <span class=\"hint\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, " <input name=\"file\" type=\"file\" accept=\"audio/ogg,audio/wav,audio/mpeg,.ogg,.opus,.wav,.mp3\"> <span class=\"hint\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

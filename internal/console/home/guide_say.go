@@ -20,6 +20,8 @@ const (
 	msgBoardTold    = i18n.Message("A small device with microphone and speaker (XiaoZhi). Its firmware stays as it is. For now it repeats what it hears when you talk to it; bots cannot talk through it yet.")
 	msgAgent        = i18n.Message("An agent or a model")
 	msgTalkHere     = i18n.Message("This computer")
+	msgVoice        = i18n.Message("Set up voice")
+	msgVoiceTold    = i18n.Message("So that bots hear you and answer aloud, here and on boards: one key of a service is enough.")
 	msgTalkHereTold = i18n.Message("Talk with a bot right now, by the microphone and the speaker of this computer.")
 
 	msgAgentTold = i18n.Message("Who answers: an agent of OpenClaw, or any model with an API like OpenAI's.")

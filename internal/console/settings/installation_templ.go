@@ -256,7 +256,7 @@ func backupPage(v *page.Visit, f backupForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/backup").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/backup").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -679,7 +679,7 @@ func installationPage(v *page.Visit, s control.Status, settings string) templ.Co
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/installation").Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/installation").Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -911,7 +911,7 @@ func adminEventsPage(v *page.Visit, list control.AdminEventPage, trail store.Aud
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/admin-events").Render(templ.WithChildren(ctx, templ_7745c5c3_Var42), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/admin-events").Render(templ.WithChildren(ctx, templ_7745c5c3_Var42), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -8,6 +8,7 @@ const (
 	msgTabMe           = i18n.Message("You")
 	msgTabBrowsers     = i18n.Message("Sign-ins")
 	msgTabPeople       = i18n.Message("People")
+	msgTabVoice        = i18n.Message("settings\x04Voice")
 	msgTabBackup       = i18n.Message("Backup")
 	msgTabInstallation = i18n.Message("Server")
 	msgTabActs         = i18n.Message("Admin log")

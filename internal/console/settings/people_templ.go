@@ -186,7 +186,7 @@ func peoplePage(v *page.Visit, list []control.Person, removed string) templ.Comp
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -451,7 +451,7 @@ func newPersonPage(v *page.Visit, f newForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -550,7 +550,7 @@ func passwordPage(v *page.Visit, told i18n.Message, who control.AddedPerson) tem
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var25), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var25), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -949,7 +949,7 @@ func personPage(v *page.Visit, f personForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/people").Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// frame is the layout of all pages of the settings.
-func frame(v *page.Visit, here string) templ.Component {
+// Frame is the layout of all pages of the settings.
+func Frame(v *page.Visit, here string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -761,7 +761,7 @@ func profilePage(v *page.Visit, f profileForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -980,7 +980,7 @@ func signInsPage(v *page.Visit, list []control.SignIn, ended bool) templ.Compone
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = frame(v, "/settings/browsers").Render(templ.WithChildren(ctx, templ_7745c5c3_Var43), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Frame(v, "/settings/browsers").Render(templ.WithChildren(ctx, templ_7745c5c3_Var43), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

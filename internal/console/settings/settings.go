@@ -63,6 +63,7 @@ type tab struct {
 var tabs = []tab{
 	{"/settings", msgTabMe, true},
 	{"/settings/browsers", msgTabBrowsers, true},
+	{"/settings/voice", msgTabVoice, false},
 	{"/settings/people", msgTabPeople, false},
 	{"/settings/backup", msgTabBackup, false},
 	{"/settings/installation", msgTabInstallation, false},

@@ -3,14 +3,16 @@ package talk
 import "patchbay/internal/i18n"
 
 const (
-	msgTalk      = i18n.Message("Talk")
-	msgTalkTold  = i18n.Message("This computer becomes a voice board: talk with a bot by its microphone and speaker.")
-	msgNoBot     = i18n.Message("No bot yet")
-	msgNoBotTold = i18n.Message("A bot answers when you talk. Without one, you hear what you said.")
-	msgMakeBot   = i18n.Message("Add a bot")
-	msgWho       = i18n.Message("Who answers")
-	msgNobody    = i18n.Message("Nobody for now")
-	msgDevice    = i18n.Message("Among your devices, this browser is")
+	msgTalk       = i18n.Message("Talk")
+	msgTalkTold   = i18n.Message("This computer becomes a voice board: talk with a bot by its microphone and speaker.")
+	msgNoBot      = i18n.Message("No bot yet")
+	msgNoBotTold  = i18n.Message("A bot answers when you talk. Without one, you hear what you said.")
+	msgDeaf       = i18n.Message("No speech engine both listens and speaks yet: you hear what you said, or read the answer.")
+	msgSetUpVoice = i18n.Message("Set up voice")
+	msgMakeBot    = i18n.Message("Add a bot")
+	msgWho        = i18n.Message("Who answers")
+	msgNobody     = i18n.Message("Nobody for now")
+	msgDevice     = i18n.Message("Among your devices, this browser is")
 
 	msgMode         = i18n.Message("How you talk")
 	msgModeAuto     = i18n.Message("Taking turns")

@@ -69,7 +69,12 @@ func show(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, talkPage(v, bots.Bots))
+	ready, err := v.Instance.Control.VoiceReady(v.Context())
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, talkPage(v, bots.Bots, !ready))
 }
 
 // board responds with the person's board of a hardware address, or null if there is none any more.
