@@ -6,7 +6,8 @@
 // the bystanders behind them, whose voices are voices too.
 //
 // The voice activity flags in the packets (RFC 6716 §4.2.3) would cost nothing, but music and
-// voices in the background set them for as long as they last, so that speech never ends.
+// voices in the background set them for as long as they last, so that speech never ends. They only
+// tell when nobody has to look: while all is quiet.
 package endpoint
 
 import (
@@ -39,7 +40,7 @@ const (
 	levelDecay = 0.9985
 	// levelSmoothing is how much of a level is left after a window that is silent.
 	levelSmoothing = 0.8
-	// Windows of discontinuous transmission are not looked at after idleWindows in which the
+	// Packets in which the encoder found no voice are not looked at after idleWindows in which the
 	// probability was below idleProbability.
 	idleProbability = 0.1
 	idleWindows     = 10
@@ -147,12 +148,8 @@ func (d *Detector) Packet(data []byte) (e Event) {
 	if d.skip(data) {
 		return None
 	}
-	n, err := d.decoder.Decode(data, d.sound[:])
-	if err != nil {
-		n, _ = d.decoder.Decode(nil, d.sound[:]) // never fails
-	}
-	d.samples = n
-	for rest := d.sound[:n]; len(rest) > 0; {
+	d.decode(data)
+	for rest := d.sound[:d.samples]; len(rest) > 0; {
 		used := copy(d.window[d.filled:], rest)
 		d.filled += used
 		rest = rest[used:]
@@ -166,15 +163,28 @@ func (d *Detector) Packet(data []byte) (e Event) {
 	return e
 }
 
-// skip reports whether a packet needs no look: nobody speaks, and the encoder found silence. The
+// decode makes a packet the last one. A malformed one is replaced by silence.
+func (d *Detector) decode(data []byte) {
+	n, err := d.decoder.Decode(data, d.sound[:])
+	if err != nil {
+		n, _ = d.decoder.Decode(nil, d.sound[:]) // never fails
+	}
+	d.samples = n
+}
+
+// skip reports whether a packet needs no look: nobody speaks, and the encoder found no voice. The
 // model sees one window of silence instead of all of them.
 func (d *Detector) skip(data []byte) bool {
-	if d.speaking || d.idle < idleWindows || d.packet.Parse(data) != nil || !d.packet.IsSilent() {
+	if d.speaking || d.idle < idleWindows || d.packet.Parse(data) != nil || !d.packet.IsQuiet() {
 		d.skipped = false
 		return false
 	}
-	d.samples = d.decoder.Samples(d.packet.Duration())
-	clear(d.sound[:d.samples])
+	if d.packet.IsSilent() {
+		d.samples = d.decoder.Samples(d.packet.Duration())
+		clear(d.sound[:d.samples])
+	} else {
+		d.decode(data)
+	}
 	if !d.skipped {
 		clear(d.window[d.filled:])
 		d.addWindow()

@@ -233,6 +233,26 @@ func (p *Packet) IsSilent() bool {
 	return true
 }
 
+// IsQuiet reports whether the encoder has found no voice in the packet: all frames are empty, or
+// none of their flags is set (RFC 6716 §4.2.3). It takes much for a voice that is none, such as
+// music. Only mono packets with SILK have the flags; others are never quiet.
+func (p *Packet) IsQuiet() bool {
+	const stereo = 4 // RFC 6716 §3.1
+	for _, f := range p.frames[:p.n] {
+		if len(f) == 0 {
+			continue
+		}
+		if p.TOC.Mode() == CELT || p.TOC&stereo != 0 {
+			return false
+		}
+		flags := max(1, p.TOC.FrameDuration()/(20*time.Millisecond)) // one for each SILK frame
+		if f[0]>>(8-flags) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Duration returns the duration of a packet that is not parsed any further. It is 0 for a packet
 // that cannot be valid.
 func Duration(packet []byte) time.Duration {

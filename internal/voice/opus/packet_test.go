@@ -146,6 +146,9 @@ func TestBoard(t *testing.T) {
 		if (len(b) == 1) != p.IsSilent() {
 			t.Errorf("packet %d: %d bytes, silent %t", i, len(b), p.IsSilent())
 		}
+		if len(b) < 20 && !p.IsQuiet() || len(b) > 100 && p.IsQuiet() { // the voice fades in between
+			t.Errorf("packet %d: %d bytes, quiet %t", i, len(b), p.IsQuiet())
+		}
 		if p.IsSilent() {
 			silent++
 		}
