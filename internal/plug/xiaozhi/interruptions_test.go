@@ -1,0 +1,93 @@
+package xiaozhi_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/netx"
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+)
+
+// TestRandomInterruptions interrupts answers with the button at random times, on many boards at once. The
+// boards check that the last packet and tts/stop come in time and that no sound comes after it, and
+// this test that nothing of an answer is shown in the next. With CHECK_ALL there are 10,000.
+func TestRandomInterruptions(t *testing.T) {
+	t.Parallel()
+	boards, times := 10, 12
+	if os.Getenv("CHECK_ALL") != "" {
+		boards, times = 100, 100
+	}
+	ctx := limit(t, time.Duration(times)*10*time.Second)
+	h := newTestServer(t, testServerOptions{boards: streaming(20*time.Millisecond,
+		func(utterance int, _ time.Duration, _ bool) string { return fmt.Sprintf("question %d", utterance) })})
+	var all sync.WaitGroup
+	errs := make([]error, boards)
+	for i := range boards {
+		b := h.device(sim.Options{Lang: "en-US", Mode: wire.ModeManual})
+		must(t, b.Boot(ctx))
+		h.bindScript(ctx, b, hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+			return emit(talk.Text(fmt.Sprintf("This is for %[1]s. It has a second part for %[1]s. ", turn.Text())))
+		}))
+		said := spoken(t)[4:17]
+		all.Go(func() {
+			for range times {
+				if errs[i] == nil {
+					errs[i] = interrupted(ctx, b, said, rand.N(700*time.Millisecond))
+				}
+			}
+			if n := b.View().Answers; n < times/2 {
+				t.Errorf("only %d of %d answers had begun", n, times)
+			}
+			clean(t, b)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		must(t, err)
+	}
+}
+
+// interrupted asks, interrupts the answer after a time, and returns an error if it has a part of
+// another one.
+func interrupted(ctx context.Context, b *sim.Board, said [][]byte, after time.Duration) error {
+	if err := b.Hold(ctx); err != nil {
+		return err
+	}
+	if err := b.Talk(ctx, said); err != nil {
+		return err
+	}
+	before := b.View().Answers
+	if err := b.Release(ctx); err != nil {
+		return err
+	}
+	_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking })
+	if err == nil {
+		err = netx.Wait(ctx, after)
+	}
+	if err != nil {
+		return err
+	}
+	if err = b.Abort(ctx); err != nil {
+		return err
+	}
+	v, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Idle })
+	if err != nil || v.Answers == before {
+		return err
+	}
+	a := b.LastAnswer()
+	for _, s := range a.Sentences {
+		if !strings.HasSuffix(s, " "+a.Transcript+".") {
+			return fmt.Errorf("the answer to %q says %q", a.Transcript, s)
+		}
+	}
+	return nil
+}
