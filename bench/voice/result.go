@@ -11,7 +11,8 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// The stages of an answer. All but the last three follow one another.
+// The stages of an answer. The server's own time is what is spent neither in the pause, nor in an
+// engine, nor in the wait that boards need after tts/start.
 const (
 	stageCommit = "speech ends → question complete"
 	stageStart  = "question complete → tts/start"
@@ -20,7 +21,7 @@ const (
 	stageClause = "first clause → speaker has it"
 	stageSound  = "speaker's first sound → board has it"
 	stageAll    = "speech ends → first sound"
-	stageOwn    = "of that, neither the pause nor an engine"
+	stageOwn    = "of that, the server's own"
 )
 
 var stages = []string{stageCommit, stageStart, stageText, stageToken, stageClause, stageSound, stageAll, stageOwn}
@@ -43,7 +44,7 @@ func (b *bench) sample(a sim.Answer) {
 	for stage, took := range map[string]time.Duration{
 		stageCommit: t.ended.Sub(a.SpokenAt), stageStart: a.StartedAt.Sub(t.ended), stageText: t.heard.Sub(t.ended),
 		stageToken: t.token.Sub(t.ended), stageClause: t.written.Sub(later(t.clause, t.heard)),
-		stageSound: first.Sub(t.sound), stageAll: a.FirstAudio, stageOwn: a.FirstAudio - pause - t.engines(),
+		stageSound: first.Sub(t.sound), stageAll: a.FirstAudio, stageOwn: a.FirstAudio - pause - t.others(a.StartedAt, b.lead),
 	} {
 		b.samples[stage] = append(b.samples[stage], took)
 	}
@@ -56,10 +57,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// engines returns how long at least one engine was at work that the answer had to wait for.
-func (t *turn) engines() (sum time.Duration) {
+// others returns how long the answer waited for the engines, and for the board, which was started
+// and needs a lead after that.
+func (t *turn) others(started time.Time, lead time.Duration) (sum time.Duration) {
 	done := t.ended
-	for _, work := range [][2]time.Time{{t.ended, t.heard}, {t.asked, t.clause}, {t.written, t.sound}} {
+	for _, work := range [][2]time.Time{{t.ended, t.heard}, {t.asked, t.clause}, {t.written, t.sound},
+		{started, started.Add(lead)}} {
 		if begun := later(work[0], done); work[1].After(begun) {
 			sum += work[1].Sub(begun)
 			done = work[1]

@@ -57,7 +57,7 @@ func (s scene) boardsOr(given []int) []int {
 
 // answer returns the tokens of the answer to a question.
 func (s scene) answer(number int) []string {
-	return strings.Split(fmt.Sprintf("Place| %d| is| quite| sunny|,| and| there| is| hardly| any| wind|."+
+	return strings.Split(fmt.Sprintf("Place| %d| is| sunny|,| and| there| is| hardly| any| wind|."+
 		"| It| stays| warm| until| the| evening|.", number), "|")
 }
 

@@ -30,12 +30,17 @@ const (
 	idleBoards = 300
 )
 
+// leads are the waits after tts/start: boards drop packets that come before they have changed their
+// state (xiaozhi-esp32 main/application.cc, Application::InitializeProtocol, OnIncomingAudio).
+var leads = map[string]time.Duration{"websocket": 80 * time.Millisecond, "mqtt": 140 * time.Millisecond}
+
 // bench is a server with boards, and the engines.
 type bench struct {
 	*served.Server
 	engines *engines
 	boards  []*sim.Board
 	meter   *sim.Meter
+	lead    time.Duration // from tts/start to the first packet, which boards need
 
 	mu      sync.Mutex
 	counts  bool // the measurement has begun
@@ -50,7 +55,8 @@ func start(ctx context.Context, o options, s scene, boards int) (*bench, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{samples: map[string][]time.Duration{}, meter: sim.NewMeter()}
+	b := &bench{samples: map[string][]time.Duration{}, meter: sim.NewMeter(),
+		lead: leads[o.transport]}
 	if b.engines, err = startEngines(s, v, o.format); err == nil {
 		b.Server, err = served.Start(ctx, "xiaozhi.transport="+o.transport, "xiaozhi.silence=10m",
 			"speech.url=funasr+ws://"+b.engines.URL, "speech.speak_url=http://"+b.engines.URL+"/v1",
