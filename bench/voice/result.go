@@ -44,7 +44,8 @@ func (b *bench) sample(a sim.Answer) {
 	for stage, took := range map[string]time.Duration{
 		stageCommit: t.ended.Sub(a.SpokenAt), stageStart: a.StartedAt.Sub(t.ended), stageText: t.heard.Sub(t.ended),
 		stageToken: t.token.Sub(t.ended), stageClause: t.written.Sub(later(t.clause, t.heard)),
-		stageSound: first.Sub(t.sound), stageAll: a.FirstAudio, stageOwn: a.FirstAudio - pause - t.others(a.StartedAt, b.lead),
+		stageSound: first.Sub(t.sound), stageAll: a.FirstAudio,
+		stageOwn: a.FirstAudio - pause - t.others(a.StartedAt, b.lead),
 	} {
 		b.samples[stage] = append(b.samples[stage], took)
 	}

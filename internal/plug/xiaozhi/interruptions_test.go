@@ -17,9 +17,10 @@ import (
 	"patchbay/internal/talk"
 )
 
-// TestRandomInterruptions interrupts answers with the button at random times, on many boards at once. The
-// boards check that the last packet and tts/stop come in time and that no sound comes after it, and
-// this test that nothing of an answer is shown in the next. With CHECK_ALL there are 10,000.
+// TestRandomInterruptions interrupts answers with the button at random times, on many boards at
+// once. The boards check that the last packet and tts/stop come in time and that no sound comes
+// after it, and the test that nothing of an answer is shown in the next. With CHECK_ALL there are
+// 10,000.
 func TestRandomInterruptions(t *testing.T) {
 	t.Parallel()
 	boards, times := 10, 12
