@@ -51,8 +51,8 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 		return errServerStopping
 	}
 	source := &textSource{script: words, c: c}
-	_, err := c.Speak(ctx, generation, source)
-	words.settle(source.next)
+	stats, err := c.Speak(ctx, generation, source)
+	words.settle(source.shown(stats.Frames))
 	cancel()
 	<-done
 	if errors.Is(err, pace.ErrAborted) {
@@ -166,27 +166,45 @@ func (w *answerWriter) flush() {
 	_ = w.write(w.text.Flush(), false) // fails only if nobody waits
 }
 
-// textSource is a source without audio that shows each sentence when it arrives.
+// textSource is a source without sound that has each sentence shown when it arrives. Its packets
+// are empty.
 type textSource struct {
 	script *answerText
 	c      *Conversation
-	next   int // number of the next line
+	next   int    // number of the next line
+	lines  []int  // of the sentences that Next has returned
+	text   string // of the last one, until it is shown
 }
 
-// Next implements [pace.Source]. It never returns a packet, only the final error.
+// Next implements [pace.Source].
 func (w *textSource) Next(ctx context.Context) ([]byte, error) {
-	for ; ; w.next++ {
+	for {
 		l, err := w.script.line(ctx, w.next)
 		if err != nil {
 			return nil, err
 		}
-		if l.face != "" {
-			err = w.c.ShowEmotion(l.face)
-		} else {
-			err = w.c.ShowText(l.text)
+		w.next++
+		if l.face == "" {
+			w.lines, w.text = append(w.lines, w.next-1), l.text
+			return []byte{}, nil
 		}
-		if err != nil {
+		if err := w.c.ShowEmotion(l.face); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// Text implements [pace.TextSource].
+func (w *textSource) Text() (string, bool) {
+	text := w.text
+	w.text = ""
+	return text, text != ""
+}
+
+// shown returns the number of the first line that was not shown, after some sentences were.
+func (w *textSource) shown(sentences int) int {
+	if sentences < len(w.lines) {
+		return w.lines[sentences]
+	}
+	return w.next
 }

@@ -108,7 +108,7 @@ func TestTyped(t *testing.T) {
 	p := h.open(ctx, b)
 	p.says(ctx, "how is the \\\"weather\\\"?")
 	heard, sentences := p.hears(ctx)
-	if want := "It is 3.5 degrees.|And it rains!|你好。|The end"; heard != `how is the "weather"?` ||
+	if want := "It is 3.5 degrees.|And it rains!你好。The end"; heard != `how is the "weather"?` ||
 		strings.Join(sentences, "|") != want {
 		t.Errorf("heard %q, answered %q", heard, sentences)
 	}

@@ -362,11 +362,19 @@ func (c *Conversation) playRound(generation uint64) (pace.Stats, error) {
 		return pace.Stats{}, err
 	}
 	stats, err := c.player.Play(c.ctx, generation, &c.list, pace.Hooks{
-		Send: c.transport.Audio, Text: c.ShowText, NotBefore: time.Now().Add(c.lead()),
+		Send: c.sendAudio, Text: c.ShowText, NotBefore: time.Now().Add(c.lead()),
 	})
 	// After an abort too: the board stays in the speaking state until tts/stop (xiaozhi-esp32
 	// main/application.cc, Application::AbortSpeaking).
 	return stats, errors.Join(err, c.sendSpeakState(false))
+}
+
+// sendAudio sends a packet, unless it is one of a [textSource].
+func (c *Conversation) sendAudio(packet []byte, at time.Duration) error {
+	if len(packet) == 0 {
+		return nil
+	}
+	return c.transport.Audio(packet, at)
 }
 
 // endRound completes the sounds that have ended. If the board could not be reached, all end.
