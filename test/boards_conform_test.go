@@ -72,12 +72,13 @@ func (s *soundSums) add(r sim.Report) {
 }
 
 // judge checks the delivery of sound. It tolerates some late packets, because on a busy machine a
-// board may start to play late.
+// board may start to play late. How far the server is ahead each board checks itself, which knows
+// when this machine did not run.
 func (s *soundSums) judge(t *testing.T) {
 	t.Helper()
 	t.Logf("of %d packets, %d came too early or too late, and %d were too many at once; the server was %.1f ahead",
 		s.received, s.lost, s.full, s.ahead)
-	if s.received < 1000 || s.lost > s.received/50 || s.full > 0 || s.ahead > 6 {
+	if s.received < 1000 || s.lost > s.received/50 || s.full > 0 {
 		t.Error("boards do not play that well")
 	}
 }
