@@ -121,9 +121,13 @@ func TestRealSpeech(t *testing.T) {
 
 func testRealSpeech(t *testing.T, s *voicetest.Speech, mqtt bool) {
 	ctx := limit(t, 3*time.Minute)
-	chains := map[string]*engine.Chain{} // by the board's address
+	chains := map[string]*engine.Chain{}                                        // by the board's address
+	settings := xiaozhi.VoiceSettings{Language: s.Language, Fillers: new(bool)} // nothing but the answer
 	h := newTestServer(t, testServerOptions{mqtt: mqtt, boards: func(o *xiaozhi.Options) {
-		o.Voice = xiaozhi.Dialogue{Engines: func(d store.Device) *engine.Chain { return chains[d.Hardware] }}
+		o.Voice = xiaozhi.Dialogue{
+			Engines:  func(d store.Device) *engine.Chain { return chains[d.Hardware] },
+			Settings: func(context.Context, store.Device) xiaozhi.VoiceSettings { return settings },
+		}
 	}})
 	pool := opus.NewEncoderPool(1)
 	t.Cleanup(func() { must(t, pool.Close(context.WithoutCancel(ctx))) })
