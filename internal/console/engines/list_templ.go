@@ -1006,7 +1006,7 @@ func setPart(v *page.Visit, set *control.VoiceSet) templ.Component {
 	})
 }
 
-// noBot says that a bot is needed, unless there is one.
+// noBot tells people without a bot that they need one.
 func noBot(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

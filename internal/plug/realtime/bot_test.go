@@ -111,7 +111,7 @@ func TestInterruption(t *testing.T) {
 				s.Truncations[0].Had != 1300*time.Millisecond) || spelling == realtime.Qwen && len(s.Truncations) > 0 {
 				t.Errorf("%+v", s.Truncations)
 			}
-			if s.Cancels > 1 {
+			if s.Cancels > 1 || generating && s.Cancels == 0 {
 				t.Errorf("%d cancels", s.Cancels)
 			}
 		}

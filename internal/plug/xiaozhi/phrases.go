@@ -110,7 +110,8 @@ func (c *Conversation) phrase(key phraseKey) [][]byte {
 // the language that is spoken.
 func (c *Conversation) filler(s VoiceSettings) string {
 	lang := i18n.ParseLang(s.Language, c.lang)
-	if s.Fillers != nil && !*s.Fillers || s.Language != "" && !strings.HasPrefix(strings.ToLower(s.Language), string(lang)) {
+	off := s.Fillers != nil && !*s.Fillers
+	if off || s.Language != "" && !strings.HasPrefix(strings.ToLower(s.Language), string(lang)) {
 		return ""
 	}
 	return msgFiller.In(lang)

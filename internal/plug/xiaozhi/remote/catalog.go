@@ -211,6 +211,5 @@ func TakesPhoto(name string) bool { return strings.Contains(lastPart(name), "pho
 
 // TakesPicture reports whether a tool takes and uploads a picture, which takes long.
 func TakesPicture(name string) bool {
-	part := lastPart(name)
-	return strings.Contains(part, "photo") || strings.Contains(part, "snapshot")
+	return TakesPhoto(name) || strings.Contains(lastPart(name), "snapshot")
 }
