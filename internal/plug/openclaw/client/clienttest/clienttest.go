@@ -105,12 +105,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", g.opt.Status)
 		return
 	}
+	// Before the upgrade: after it, the server's Close does not wait for this handler any more.
+	g.work.Add(1)
+	defer g.work.Done()
 	ws, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
-	g.work.Add(1)
-	defer g.work.Done()
 	defer ws.CloseNow()
 	g.mu.Lock()
 	g.open = append(g.open, ws)
