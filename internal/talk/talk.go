@@ -50,6 +50,10 @@ type Turn struct {
 	// Conversation groups turns that share a context. History is kept per
 	// (Bot, Person, Conversation).
 	Conversation string `json:"conversation,omitempty"`
+	// Session identifies one sitting of a conversation that goes on for months, such as that with a
+	// voice board: what was begun in it, and not finished, does not go on in the next. Empty: the
+	// conversation is a sitting.
+	Session string `json:"session,omitempty"`
 	// Depth is the number of bots in the chain behind the turn; 0 for a person.
 	Depth int `json:"depth,omitempty"`
 	// KeyRules are the stored rules of the key of the request: in this turn the bot may not
@@ -85,6 +89,9 @@ type Turn struct {
 	// reports whether that is all. It is called once, when the bot has answered or was stopped.
 	// Nil: they get all of it.
 	Heard func() (text string, whole bool) `json:"-"`
+	// AwaitsAnswer is called before the end of an answer to which the person is expected to reply,
+	// whatever the words are: “goodbye” may be the answer to a question. Nil: nobody cares.
+	AwaitsAnswer func() `json:"-"`
 	// VoiceTimes returns when the stages of a spoken turn were reached, for its record. It is
 	// called after Heard. Nil: nobody spoke.
 	VoiceTimes func() *VoiceTimes `json:"-"`

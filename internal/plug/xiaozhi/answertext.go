@@ -25,6 +25,7 @@ type answerText struct {
 	finished bool
 	clauses  bool     // the pieces may be short
 	wanted   []string // commands of the bot
+	awaits   bool     // the person is expected to reply
 	times    timeline
 	change   chan struct{} // closed at the next change
 
@@ -83,6 +84,20 @@ func (s *answerText) want(command string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wanted = append(s.wanted, command)
+}
+
+// awaitAnswer is a [talk.Turn.AwaitsAnswer].
+func (s *answerText) awaitAnswer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaits = true
+}
+
+// awaitsAnswer reports whether the person is expected to reply, whatever the words are.
+func (s *answerText) awaitsAnswer() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.awaits
 }
 
 // wants reports whether the bot wants a command carried out.

@@ -66,18 +66,19 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 func (c *Conversation) answer(ctx context.Context, question talk.Part, commands []string,
 	commit func(context.Context) error, to *answerText) {
 	defer to.finish()
-	d := c.board.current()
+	d, lang := c.board.current(), c.Lang()
 	say := func(text string) {
 		_ = to.write(ctx, line{text: text, note: true, fixed: true}) // fails only if nobody waits
 	}
 	if d.Bot == 0 {
-		say(msgNobody.In(c.lang))
+		say(msgNobody.In(lang))
 		return
 	}
-	w := newAnswerWriter(ctx, to, c.lang)
-	turn := newTurn(d, c.lang)
-	turn.Parts = []talk.Part{question}
+	w := newAnswerWriter(ctx, to, lang)
+	turn := newTurn(d, lang)
+	turn.Session, turn.Parts = c.id, []talk.Part{question}
 	turn.Commands, turn.Commit = commands, commit
+	turn.AwaitsAnswer = to.awaitAnswer
 	turn.VoiceTimes = to.times.voiceTimes
 	turn.Heard = func() (string, bool) {
 		w.flush()
@@ -87,7 +88,7 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 	err := c.board.boards.Hub.Answer(ctx, turn, w.event)
 	w.flush()
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) && !errors.Is(err, talk.ErrRevised) {
-		say(f.Sentence(c.lang))
+		say(f.Sentence(lang))
 	}
 }
 

@@ -57,7 +57,6 @@ type Conversation struct {
 	output         wire.Audio // what the server's hello announced
 	transport      transport
 	began          time.Time
-	lang           i18n.Lang
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	attached       bool // it was the board's conversation; guarded by board.mu
@@ -111,7 +110,6 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 	c := &Conversation{
 		board: b, device: device, id: id, via: via, hello: hello, output: out, transport: ch, began: time.Now(),
 		silenceTimeout: h.SilenceTimeout, quietChanged: make(chan struct{}, 1),
-		lang:   i18n.ParseLang(device.Language, h.Lang),
 		events: newEventQueue(),
 		list:   playlist{changed: make(chan struct{}, 1)},
 		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
@@ -164,8 +162,12 @@ func (c *Conversation) ID() string { return c.id }
 // Device returns the board's device record as of the hello.
 func (c *Conversation) Device() store.Device { return c.device }
 
-// Lang returns the language of the board.
-func (c *Conversation) Lang() i18n.Lang { return c.lang }
+// Lang returns the language in which the board speaks and shows texts.
+func (c *Conversation) Lang() i18n.Lang {
+	d := c.board.current()
+	s := c.board.boards.VoiceSettings(c.ctx, d)
+	return i18n.ParseLang(s.Language, i18n.ParseLang(d.Language, c.board.boards.Lang))
+}
 
 // Frame returns the length of each packet for the board.
 func (c *Conversation) Frame() time.Duration { return c.output.Frame() }

@@ -81,8 +81,9 @@ type dialogue struct {
 	spoken  spokenTexts
 
 	mu       sync.Mutex
-	loudness float64 // of the last person who was answered
-	unheard  int     // how often in a row nothing was understood
+	loudness float64     // of the last person who was answered
+	unheard  int         // how often in a row nothing was understood
+	answer   *answerText // of the bot, the newest; nil: it was not asked yet
 }
 
 func (d *dialogue) onEvent(e Event) {

@@ -134,7 +134,7 @@ func (r *reply) answerPhoto() {
 	jpeg, err := r.c.board.takePhoto(r.ctx)
 	if err != nil {
 		r.c.board.boards.Logger.Info("a board took no photo for its bot", "device", r.c.board.number, "error", err)
-		r.say(msgNoPhoto.In(r.c.lang))
+		r.say(msgNoPhoto.In(r.c.Lang()))
 		return
 	}
 	r.ask(talk.Part{Image: &talk.Image{MIME: "image/jpeg", Data: jpeg}}, []string{talk.CommandLeave})

@@ -66,7 +66,7 @@ func (d *duplex) open() {
 	if d.bot = device.Bot; device.Bot == 0 {
 		return
 	}
-	t, err := d.c.board.boards.Hub.Converse(d.ctx, newTurn(device, d.c.lang), func(h talk.Hearing) {
+	t, err := d.c.board.boards.Hub.Converse(d.ctx, newTurn(device, d.c.Lang()), func(h talk.Hearing) {
 		kind := EventSpeechBegan
 		if h == talk.SpeechEnded {
 			kind = EventSpeechEnded
@@ -201,7 +201,7 @@ func (d *duplex) reply() {
 	a := &duplexAnswer{d: d, playback: newDuplexPlayback(d.c)}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	generation, boards := d.c.Generation(), d.c.board.boards
-	turn := newTurn(d.c.board.current(), d.c.lang)
+	turn := newTurn(d.c.board.current(), d.c.Lang())
 	turn.Spoken = &talk.Spoken{Conversation: d.talk, Playback: a.playback}
 	d.answer.Store(a)
 	if !boards.spawn(func() { a.play(generation, turn) }) {
@@ -246,12 +246,12 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 			a.last.Store(words.IsExit(e.Text))
 			return c.ShowTranscript(e.Text)
 		case talk.KindNote:
-			return c.ShowText(strings.Join(spoken.Pieces(e.Text, c.lang), "\n"))
+			return c.ShowText(strings.Join(spoken.Pieces(e.Text, c.Lang()), "\n"))
 		}
 		return nil
 	})
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
-		a.playback.fail(f.Sentence(c.lang))
+		a.playback.fail(f.Sentence(c.Lang()))
 	}
 	a.playback.Finish()
 }

@@ -58,7 +58,7 @@ type sentence struct {
 
 func newDuplexPlayback(c *Conversation) *duplexPlayback {
 	return &duplexPlayback{c: c, added: make(chan struct{}, 1), heard: make(chan string, maxHeard),
-		ended: make(chan struct{}), text: spoken.New(c.lang, false)}
+		ended: make(chan struct{}), text: spoken.New(c.Lang(), false)}
 }
 
 // Play implements [talk.Playback].

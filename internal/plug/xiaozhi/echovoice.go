@@ -156,7 +156,7 @@ func (p *echoSession) playBack(ctx context.Context) {
 		return
 	}
 	generation := c.Generation()
-	if err := c.ShowTranscript(msgHeard.In(c.lang, fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
+	if err := c.ShowTranscript(msgHeard.In(c.Lang(), fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
 		return
 	}
 	packets := reframe(&p.said, c.Frame())
@@ -164,7 +164,7 @@ func (p *echoSession) playBack(ctx context.Context) {
 		return
 	}
 	p.speak(func() error {
-		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: msgRepeat.In(c.lang)})
+		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: msgRepeat.In(c.Lang())})
 		return err
 	})
 }

@@ -109,7 +109,7 @@ func (c *Conversation) phrase(key phraseKey) [][]byte {
 // filler returns the phrase for when an answer takes long; empty: it is off, or there is none in
 // the language that is spoken.
 func (c *Conversation) filler(s VoiceSettings) string {
-	lang := i18n.ParseLang(s.Language, c.lang)
+	lang := i18n.ParseLang(s.Language, c.Lang())
 	off := s.Fillers != nil && !*s.Fillers
 	if off || s.Language != "" && !strings.HasPrefix(strings.ToLower(s.Language), string(lang)) {
 		return ""

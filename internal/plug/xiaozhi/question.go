@@ -188,15 +188,20 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 	d.mu.Lock()
 	bystander := q.loudness < bystanderShare*d.loudness
 	d.mu.Unlock()
+	awaited := d.isAwaited()
 	switch {
 	case (empty || foreign) && bystander,
 		foreign && q.voiced < foreignVoice,
-		words.IsNoise(text) && q.voiced < noiseVoice,
+		words.IsNoise(text) && q.voiced < noiseVoice && !awaited,
 		!empty && q.overAnswer && q.interrupted == nil && words.IsEcho(text, d.spoken.last(time.Now())):
 		return nothing
 	case empty:
 		return unclear
-	case words.IsExit(text) || words.Is(text, q.exits):
+	case words.Is(text, q.exits):
+		return aFarewell
+	case awaited:
+		return aQuestion // the bot knows what ends what it has begun
+	case words.IsExit(text):
 		return aFarewell
 	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()):
 		return aStop

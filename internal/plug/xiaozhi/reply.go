@@ -106,6 +106,8 @@ func (r *reply) finish(followUp settings.Duration) {
 		r.c.End(errLeft)
 	case whole && r.script.wants(talk.CommandTakePhoto):
 		r.c.events.pushControl(Event{Kind: EventPhoto, At: time.Now()})
+	case whole && r.script.awaitsAnswer():
+		r.c.endWhenQuiet(0) // people think
 	case whole && text != "":
 		r.c.endWhenQuiet(cmp.Or(time.Duration(followUp), quietAfter(text)))
 	}
@@ -256,14 +258,14 @@ func (r *reply) answerSpeech(q *question) {
 	}
 	if q.final.err != nil {
 		r.drop(q)
-		r.say(msgCannotHear.In(r.c.lang, engine.AsError(q.final.err).In(r.c.lang)))
+		r.say(msgCannotHear.In(r.c.Lang(), engine.AsError(q.final.err).In(r.c.Lang())))
 		return
 	}
 	switch meaning {
 	case unclear:
 		r.drop(q)
 		if d.countUnheard() == maxUnheard {
-			r.say(msgDidNotHear.In(r.c.lang))
+			r.say(msgDidNotHear.In(r.c.Lang()))
 		}
 	case nothing:
 		r.drop(q)
@@ -274,7 +276,7 @@ func (r *reply) answerSpeech(q *question) {
 		r.drop(q)
 		r.last = true
 		_ = r.c.ShowTranscript(text) // the reader notices a broken connection
-		r.say(msgGoodbye.In(r.c.lang))
+		r.say(msgGoodbye.In(r.c.Lang()))
 	default:
 		d.heardFrom(q.loudness)
 		r.answerDrafted(q, text)
@@ -315,6 +317,20 @@ func (d *dialogue) heardFrom(loudness float64) {
 	d.loudness, d.unheard = loudness, 0
 }
 
+// ask notes that the bot is asked.
+func (d *dialogue) ask(answer *answerText) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer = answer
+}
+
+// isAwaited reports whether the bot expects that the person replies.
+func (d *dialogue) isAwaited() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answer != nil && d.answer.awaitsAnswer()
+}
+
 // drop ends the draft of a question that is not answered.
 func (r *reply) drop(q *question) {
 	if q.early != nil {
@@ -337,6 +353,7 @@ func (r *reply) answerDrafted(q *question, text string) {
 	}
 	r.c.board.boards.metrics.drafts.WithLabelValues("used").Inc()
 	r.asks = !r.interrupts
+	r.dialogue.ask(f.script)
 	r.use(f.script)
 	close(f.sure)
 	<-f.done
@@ -360,6 +377,7 @@ func (r *reply) ask(part talk.Part, commands []string) {
 	}
 	r.asks = !r.interrupts
 	r.use(newAnswerText(r.chain))
+	r.dialogue.ask(r.script)
 	r.c.answer(r.ctx, part, commands, nil, r.script)
 }
 

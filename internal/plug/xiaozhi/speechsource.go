@@ -231,7 +231,7 @@ func (s *speechSource) fail(err error) error {
 	if errors.Is(err, io.EOF) || r.ctx.Err() != nil {
 		return err
 	}
-	show := msgCannotSpeak.In(r.c.lang, engine.AsError(err).In(r.c.lang))
+	show := msgCannotSpeak.In(r.c.Lang(), engine.AsError(err).In(r.c.Lang()))
 	for {
 		if err := r.c.ShowText(show); err != nil {
 			return err

@@ -58,6 +58,8 @@ func (t *turnHandler) takeNote(ctx context.Context) error {
 	case v == verdictDiscard || c == commandStop:
 		t.reply.say(msgDiscarded.In(t.lang))
 		return t.resumeReview(ctx)
+	case c == commandLeave:
+		return t.leave(ctx)
 	case c == commandNoise:
 		t.reply.say(msgWhat.In(t.lang))
 		return nil
@@ -156,7 +158,10 @@ func (t *turnHandler) handleDrafts(ctx context.Context) (done bool, err error) {
 	case verdictReword:
 		return true, t.editDraft(ctx, learn.Edit{Question: &text})
 	}
-	if c, _ := t.utterance.parseCommand(true); c == commandNoise && len(t.turn.Images()) == 0 {
+	switch c, _ := t.utterance.parseCommand(true); {
+	case c == commandLeave:
+		return true, t.leave(ctx)
+	case c == commandNoise && len(t.turn.Images()) == 0:
 		return true, t.editDraft(ctx, learn.Edit{}) // shows it again
 	}
 	s.Step = stepAsked

@@ -203,6 +203,7 @@ const (
 	commandSkip           // skip the question
 	commandShow           // show the answer
 	commandStop           // end the review
+	commandLeave          // end the review, and the conversation with the device
 	commandRepeat         // repeat the question
 	commandUndo           // undo the last review
 	commandCount          // how many questions are left
@@ -217,6 +218,7 @@ var commands = phraseTable(map[command]string{
 	commandSkip:   "跳过 跳过这题 跳过这个 跳过吧 先跳过 过 下一题 下一个 下一条 换一题 换一个 skip skipit skipthis skipthisone next nextone nextquestion pass",
 	commandShow:   "答案 显示答案 看答案 看看答案 看一下答案 告诉我答案 公布答案 说答案 答案是什么 正确答案 提示答案 answer theanswer showanswer showtheanswer showmetheanswer tellmetheanswer whatstheanswer whatistheanswer reveal revealtheanswer",
 	commandStop:   "停 停止 停下 停下来 暂停 结束 结束吧 结束复习 停止复习 不复习了 不复习 不学了 不背了 退出 退出复习 取消 先到这 先到这里 今天就到这 今天先到这里 到此为止 够了 stop stopit stopreview stopreviewing stopthereview stopquiz stopthequiz quit exit end finish endreview endthereview exitreview quitreview cancel thatsall thatsenough imdone enough",
+	commandLeave:  "再见 拜拜 结束对话 goodbye bye byebye",
 	commandRepeat: "再来一遍 再说一遍 再念一遍 再读一遍 再问一遍 重复 重复一遍 重复一下 重说 题目 题目是什么 什么问题 什么题目 没听清 没听清楚 我没听清 repeat repeatit repeatthat repeatthequestion sayagain sayitagain saythatagain onceagain onemoretime whatwasthequestion whatsthequestion pardon again",
 	commandUndo:   "撤销 撤回 撤销上一题 撤回上一题 撤销一下 undo undothat undoit undothelast undothelastone takeitback takethatback",
 	commandCount:  "还剩多少 还剩几题 还有几题 还有多少 还有多少题 剩几题 还剩几个 howmanyleft howmanyareleft howmanymore howmany",

@@ -147,7 +147,7 @@ func (q *Quiz) continues(s *state, turn *talk.Turn) bool {
 	case stepConfirm:
 		v, _ := h.parseVerdict()
 		c, _ := h.parseCommand(true)
-		return v != verdictNone || c == commandNoise && len(turn.Images()) == 0
+		return v != verdictNone || c == commandLeave || c == commandNoise && len(turn.Images()) == 0
 	case stepOver:
 		c, _ := h.parseCommand(true)
 		return c == commandChange || c == commandUndo || c == commandStop
@@ -238,6 +238,9 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 		if err := q.save(ctx, person, turn, t.state); err != nil {
 			return talk.Fail(talk.Internal, "", err)
 		}
+	}
+	if turn.AwaitsAnswer != nil && t.state.awaitsAnswer() {
+		turn.AwaitsAnswer()
 	}
 	return emitReply(emit, t.reply.command, text, offered)
 }

@@ -190,6 +190,8 @@ func (t *turnHandler) review(ctx context.Context) error {
 		return t.undoLast(ctx)
 	case c == commandStop:
 		return t.stop(ctx)
+	case c == commandLeave:
+		return t.leave(ctx)
 	case !s.isReviewing():
 		t.reply.say(msgOver.In(t.lang))
 		return nil
@@ -253,6 +255,23 @@ func (t *turnHandler) stop(ctx context.Context) error {
 		t.reply.offer = []i18n.Message{tipBegin, tipUndo}
 	} else {
 		t.reply.offer = []i18n.Message{tipBegin}
+	}
+	return nil
+}
+
+// leave ends the review, and the conversation if the device can do that.
+func (t *turnHandler) leave(ctx context.Context) error {
+	if t.state.isReviewing() {
+		if err := t.stop(ctx); err != nil {
+			return err
+		}
+	} else {
+		t.state = nil
+	}
+	t.reply.offer = nil
+	t.reply.say(msgGoodbye.In(t.lang))
+	if t.turn.Can(talk.CommandLeave) {
+		t.reply.command = &talk.Command{Name: talk.CommandLeave}
 	}
 	return nil
 }

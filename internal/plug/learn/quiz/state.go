@@ -1,6 +1,7 @@
 package quiz
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -90,13 +91,13 @@ func (g *graded) id() string {
 	return fmt.Sprintf("%s/%d", g.Base, g.Changes)
 }
 
-// conversationID identifies a conversation by bot, person and the turn's conversation. The glasses'
-// platform gives all turns of a session one ID and each new session a new one, so that after a
-// break the wearer talks to the bot and not to an old question. On channels without conversations,
-// each person has one.
+// conversationID identifies a conversation by bot, person and the turn's session or conversation.
+// The glasses' platform gives all turns of a session one ID and each new session a new one, and so
+// do voice boards, so that after a break people talk to the bot and not to an old question. On
+// channels without conversations, each person has one.
 func conversationID(turn *talk.Turn) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%d\x00%s\x00%s", turn.Bot, len(turn.Person), turn.Person, turn.Conversation)
+	fmt.Fprintf(h, "%d\x00%d\x00%s\x00%s", turn.Bot, len(turn.Person), turn.Person, cmp.Or(turn.Session, turn.Conversation))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -116,6 +117,11 @@ func (q *Quiz) load(ctx context.Context, person string, turn *talk.Turn) (*state
 		return nil, nil // written by another version
 	}
 	return &s, nil
+}
+
+// awaitsAnswer reports whether the next turn is about points, whatever it says.
+func (s *state) awaitsAnswer() bool {
+	return s != nil && (s.isReviewing() || s.Step == stepContent || s.Step == stepConfirm)
 }
 
 // save stores the state of a conversation; nil ends it.

@@ -46,6 +46,7 @@ const (
 	msgTomorrow  = i18n.Message("tomorrow")
 	msgInDays    = i18n.Message("in %d days")
 	msgDue       = i18n.Message("%d to review today, %d of them new.")
+	msgGoodbye   = i18n.Message("Goodbye!")
 	msgBegin     = i18n.Message("Say “quiz me” to begin.")
 	msgLeft      = i18n.Message("%d left.")
 	msgNoPoints  = i18n.Message("There are no points yet. Say “note: …” to add the first.")
