@@ -39,6 +39,10 @@ var (
 		(*control.Service).SetDeviceTimer).taking(maxDeviceBody)
 	CancelDeviceTimer = define("DELETE /api/v1/devices/{device}/timers/{timer}", "Cancel a timer of a device",
 		(*control.Service).CancelDeviceTimer)
+	Recordings = define("GET /api/v1/devices/{device}/recordings", "List what is recorded of a device, newest first",
+		(*control.Service).Recordings)
+	RemoveRecordings = define("DELETE /api/v1/devices/{device}/recordings",
+		"Permanently delete everything that is recorded of a device", (*control.Service).RemoveRecordings)
 )
 
 // deviceOperations adds the operations on devices, their tools and their notices.
@@ -46,7 +50,9 @@ func (s *Server) deviceOperations() {
 	s.document("GET /api/v1/notices", "Stream device notifications as JSON lines", "application/x-ndjson", noticesOf{},
 		NoticeLine{}, s.notices)
 	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceVoice,
-		ChangeDeviceVoice, DeviceTools, SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer)
+		ChangeDeviceVoice, DeviceTools, SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer,
+		Recordings, RemoveRecordings)
+	s.recordingFiles()
 	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device and stream progress and result as JSON lines",
 		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
 	s.document("GET /api/v1/devices/{device}/listen", "Stream the microphone of a device", "audio/ogg", control.DeviceRef{}, nil,

@@ -213,6 +213,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"POST /api/v1/devices/approve", "", `{"code":"` + code + `"}`},
 		{"POST /api/v1/devices/{device}/tools/{tool}/call", "kettle", `{}`},
 		{"PATCH /api/v1/devices/{device}/voice", "kettle", `{"settings":{"speed":"1.5"}}`},
+		{"DELETE /api/v1/devices/{device}/recordings", "kettle", ""},
 		{"PATCH /api/v1/devices/{device}", "kettle", `{"name":"pot"}`},
 		{"DELETE /api/v1/devices/{device}", "pot", ""},
 		{"POST /api/v1/tools/{name}/rule", "home_*", `{"rule":"deny"}`},

@@ -156,6 +156,9 @@ func (w *setup) settle() {
 		Due: now.Add(time.Hour), Zone: "UTC", Created: now})
 	w.must(err)
 	w.of["timer"] = fmt.Sprint(timer.Number)
+	w.of["part"] = store.PartQuestion
+	w.must(b.Store.Recordings.Add(ctx, store.Recording{Turn: w.of["turn"], Device: d.Number,
+		Expires: now.Add(time.Hour), Question: "q " + mark}, store.RecordedSound{Question: []byte("sound " + mark)}))
 	speaks, err := b.Store.SpeechEngines.Add(ctx, store.SpeechEngine{Name: "engine " + mark, Kind: "openai",
 		Settings: []byte(`{"base_url":"http://127.0.0.1:1/v1"}`), Created: now})
 	w.must(err)

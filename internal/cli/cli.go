@@ -34,26 +34,27 @@ type cli struct {
 	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
 
 	Device struct {
-		List    deviceListCmd    `cmd:"" help:"List devices and their status."`
-		Show    deviceShowCmd    `cmd:"" help:"Show a device and its status."`
-		Approve deviceApproveCmd `cmd:"" help:"Approve a device by its pairing code."`
-		Bind    deviceBindCmd    `cmd:"" help:"Set the bot that answers a device."`
-		Rename  deviceRenameCmd  `cmd:"" help:"Rename a device."`
-		Set     deviceSetCmd     `cmd:"" help:"Set the transport of a device."`
-		Voice   deviceVoiceCmd   `cmd:"" help:"Show or set how a device hears and speaks."`
-		Rm      deviceRmCmd      `cmd:"" help:"Remove a device."`
-		Tools   deviceToolsCmd   `cmd:"" help:"List the tools of a device."`
-		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`
-		Display deviceDisplayCmd `cmd:"" help:"Show a text on a device."`
-		Alert   deviceAlertCmd   `cmd:"" help:"Show an alert on a device."`
-		Say     deviceSayCmd     `cmd:"" help:"Have a device say a text aloud."`
-		Timers  deviceTimersCmd  `cmd:"" help:"List, set or cancel the timers and reminders of a device."`
-		Play    devicePlayCmd    `cmd:"" help:"Play a sound on a device."`
-		Stop    deviceStopCmd    `cmd:"" help:"Stop speech and playback on a device."`
-		Record  deviceRecordCmd  `cmd:"" help:"Record a few seconds from a device's microphone."`
-		Listen  deviceListenCmd  `cmd:"" help:"Stream audio from a device's microphone until Ctrl-C."`
-		Watch   deviceWatchCmd   `cmd:"" help:"Print device notifications until Ctrl-C."`
-		Reboot  deviceRebootCmd  `cmd:"" help:"Reboot a device."`
+		List       deviceListCmd       `cmd:"" help:"List devices and their status."`
+		Show       deviceShowCmd       `cmd:"" help:"Show a device and its status."`
+		Approve    deviceApproveCmd    `cmd:"" help:"Approve a device by its pairing code."`
+		Bind       deviceBindCmd       `cmd:"" help:"Set the bot that answers a device."`
+		Rename     deviceRenameCmd     `cmd:"" help:"Rename a device."`
+		Set        deviceSetCmd        `cmd:"" help:"Set the transport of a device."`
+		Voice      deviceVoiceCmd      `cmd:"" help:"Show or set how a device hears and speaks."`
+		Recordings deviceRecordingsCmd `cmd:"" help:"List, export or delete what is recorded of a device."`
+		Rm         deviceRmCmd         `cmd:"" help:"Remove a device."`
+		Tools      deviceToolsCmd      `cmd:"" help:"List the tools of a device."`
+		Call       deviceCallCmd       `cmd:"" help:"Call a tool of a device."`
+		Display    deviceDisplayCmd    `cmd:"" help:"Show a text on a device."`
+		Alert      deviceAlertCmd      `cmd:"" help:"Show an alert on a device."`
+		Say        deviceSayCmd        `cmd:"" help:"Have a device say a text aloud."`
+		Timers     deviceTimersCmd     `cmd:"" help:"List, set or cancel the timers and reminders of a device."`
+		Play       devicePlayCmd       `cmd:"" help:"Play a sound on a device."`
+		Stop       deviceStopCmd       `cmd:"" help:"Stop speech and playback on a device."`
+		Record     deviceRecordCmd     `cmd:"" help:"Record a few seconds from a device's microphone."`
+		Listen     deviceListenCmd     `cmd:"" help:"Stream audio from a device's microphone until Ctrl-C."`
+		Watch      deviceWatchCmd      `cmd:"" help:"Print device notifications until Ctrl-C."`
+		Reboot     deviceRebootCmd     `cmd:"" help:"Reboot a device."`
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
 	Voice struct {

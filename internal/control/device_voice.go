@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -98,12 +99,20 @@ func (s *Service) ChangeDeviceVoice(ctx context.Context, c Caller, in DeviceVoic
 	if len(in.Settings) == 0 {
 		return DeviceVoice{}, problem.New(problem.Invalid, msgNoVoiceChange)
 	}
+	days := 0 // before
 	d, err := s.Hub.Store.Devices.ChangeVoice(ctx, before.Device,
 		func(d store.Device) (json.RawMessage, error) {
-			return s.changedVoice(d, in.Settings, before.Engines)
+			voice, err := s.changedVoice(d, in.Settings, before.Engines)
+			if days = recordDays(d.Voice); err == nil && recordDays(voice) != days && !c.mayHear(d.Owner) {
+				return nil, problem.New(problem.Denied, msgNotYourRecord)
+			}
+			return voice, err
 		})
 	if err != nil {
 		return DeviceVoice{}, describeDeviceError(err)
+	}
+	if now := recordDays(d.Voice); now != days {
+		s.RecordAdminEvent(ctx, c, EventDeviceRecording, fmt.Sprintf("%s: %d", aboutDevice(d), now))
 	}
 	s.RecordAdminEvent(ctx, c, EventDeviceVoice, aboutDevice(d))
 	return s.deviceVoice(ctx, d)

@@ -58,6 +58,8 @@ type TurnRow struct {
 	OwnerName string `json:"owner_name,omitempty"`
 	// AskerName is the name of the asker, if they have an account.
 	AskerName string `json:"asker_name,omitempty"`
+	// Recorded reports whether the turn has a recording.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // TurnPage is a page of turns, newest first.
@@ -115,12 +117,20 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	if err != nil {
 		return nil, err
 	}
+	turns := make([]string, len(list))
+	for i, t := range list {
+		turns[i] = t.Turn
+	}
+	recorded, err := s.Hub.Store.Recordings.Recorded(ctx, turns)
+	if err != nil {
+		return nil, err
+	}
 	for i, t := range list {
 		_, asker, _ := strings.Cut(t.Person, ":")
 		if t.Person == "" {
 			asker = t.Asker
 		}
-		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner], people[asker]}
+		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner], people[asker], recorded[t.Turn]}
 	}
 	return rows, nil
 }
@@ -139,16 +149,24 @@ type TurnRef struct {
 type TurnDetail struct {
 	TurnRow
 	Calls []Call `json:"calls"` // by the bot during the turn, oldest first
+	// Recording is set if the turn was recorded and the caller may hear that.
+	Recording *store.Recording `json:"recording,omitempty"`
+}
+
+// findTurn returns the trace of a turn of one of the caller's bots.
+func (s *Service) findTurn(ctx context.Context, c Caller, turn string) (t store.Trace, err error) {
+	t, err = s.Hub.Store.Traces.ByTurn(ctx, turn)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
+		c.Only != 0 && t.Bot != c.Only) {
+		return t, problem.New(problem.NotFound, msgNoTurn)
+	}
+	return t, err
 }
 
 // TurnRecord returns the record of a turn of one of the caller's bots. Admins do not get the
 // content of turns of other people's bots.
 func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnDetail, err error) {
-	t, err := s.Hub.Store.Traces.ByTurn(ctx, in.Turn)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
-		c.Only != 0 && t.Bot != c.Only) {
-		return d, problem.New(problem.NotFound, msgNoTurn)
-	}
+	t, err := s.findTurn(ctx, c, in.Turn)
 	if err != nil {
 		return d, err
 	}
@@ -162,19 +180,28 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	if err != nil {
 		return d, err
 	}
-	d = TurnDetail{TurnRow: rows[0], Calls: []Call{}}
-	for _, call := range calls {
-		if call.Person == t.Owner { // the bot acts for its owner; others may have used the turn's id
-			d.Calls = append(d.Calls, Call{Call: call})
+	d = TurnDetail{TurnRow: rows[0]}
+	if d.Calls, err = s.callsOf(ctx, t.Owner, calls); err != nil {
+		return d, err
+	}
+	return d, s.addRecording(ctx, c, &d)
+}
+
+// callsOf returns the calls during a turn that an owner's bot made, with names.
+func (s *Service) callsOf(ctx context.Context, owner string, during []store.Call) ([]Call, error) {
+	calls := []Call{}
+	for _, call := range during {
+		if call.Person == owner { // the bot acts for its owner; others may have used the turn's id
+			calls = append(calls, Call{Call: call})
 		}
 	}
-	return d, fillCallNames(ctx, s.Hub.Store, t.Owner, d.Calls)
+	return calls, fillCallNames(ctx, s.Hub.Store, owner, calls)
 }
 
 // hideContent removes the content of a turn, unless the caller is the bot's owner or the operator
 // of this machine.
 func hideContent(c Caller, t *store.Trace) {
-	if c.Person != "" && t.Owner != c.Person {
+	if !c.mayHear(t.Owner) {
 		t.Question, t.Answer = "", ""
 	}
 }
@@ -182,7 +209,8 @@ func hideContent(c Caller, t *store.Trace) {
 // Forgetting selects which of the caller's records are deleted.
 type Forgetting struct {
 	Bot int64 `query:"bot"` // with this bot; 0: with all
-	// Said selects questions and answers: the history for bots, and the content of traces.
+	// Said selects questions and answers: the history for bots, the content of traces, and
+	// recordings.
 	Said bool `query:"said"`
 	// Turns selects the traces.
 	Turns bool `query:"turns"`
@@ -195,6 +223,8 @@ type Forgotten struct {
 	Said      int64 `json:"said"`
 	Turns     int64 `json:"turns"`
 	Arguments int64 `json:"arguments"`
+	// Recordings are deleted with what was said, and with the turns.
+	Recordings int64 `json:"recordings"`
 }
 
 // Forget deletes records of the caller, which cannot be undone.
@@ -218,6 +248,11 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 		}
 	}
 	db := s.Hub.Store
+	if in.Said || in.Turns {
+		if f.Recordings, err = db.Recordings.Forget(ctx, owner.ID, in.Bot); err != nil {
+			return f, err
+		}
+	}
 	if in.Said {
 		if f.Said, err = db.Conversations.Forget(ctx, owner.ID, in.Bot); err != nil {
 			return f, err
@@ -238,7 +273,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 			return f, err
 		}
 	}
-	about := fmt.Sprintf("said %d, turns %d, arguments %d", f.Said, f.Turns, f.Arguments)
+	about := fmt.Sprintf("said %d, turns %d, arguments %d, recordings %d", f.Said, f.Turns, f.Arguments, f.Recordings)
 	if in.Bot != 0 {
 		about = fmt.Sprintf("bot %d: %s", in.Bot, about)
 	}

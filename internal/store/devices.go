@@ -412,6 +412,9 @@ func (t Devices) Revoke(ctx context.Context, number int64) error {
 
 // Remove deletes a device. If it connects again, it is a new, unowned device.
 func (t Devices) Remove(ctx context.Context, number int64) error {
+	if _, err := t.db.Recordings.Remove(ctx, number); err != nil { // large ones, in batches
+		return err
+	}
 	return t.change(ctx, `DELETE FROM devices WHERE number = $1`, number)
 }
 

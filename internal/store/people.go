@@ -163,6 +163,9 @@ func (t People) requireOther(ctx context.Context, tx *sql.Tx, but, role string) 
 // [People.SetRole] does.
 func (t People) Remove(ctx context.Context, id, needed string) error {
 	ctx = longRunning(ctx)
+	if err := t.forgetRecordings(ctx, id, needed); err != nil {
+		return err
+	}
 	return retryDeadlock(func() error {
 		return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 			if err := t.requireOther(ctx, tx, id, needed); err != nil {
@@ -206,6 +209,16 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			return err
 		})
 	})
+}
+
+// forgetRecordings deletes the recordings of a person who is to be removed. They are large, so that
+// is done in batches, and not if the person cannot be removed.
+func (t People) forgetRecordings(ctx context.Context, id, needed string) error {
+	if err := t.db.tx(ctx, func(tx *sql.Tx) error { return t.requireOther(ctx, tx, id, needed) }); err != nil {
+		return err
+	}
+	_, err := t.db.Recordings.Forget(ctx, id, 0)
+	return err
 }
 
 // personExists reports whether a person still has an account, and prevents the removal until the

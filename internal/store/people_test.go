@@ -56,6 +56,8 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	_, err = db.Timers.Add(ctx, store.Timer{Device: d.Number, Text: "timer of " + name, Due: now.Add(time.Hour),
 		Zone: "UTC", Created: now})
 	must(t, err)
+	must(t, db.Recordings.Add(ctx, store.Recording{Turn: "turn " + name, Device: d.Number,
+		Expires: now.Add(time.Hour), Question: "q of " + name}, store.RecordedSound{Question: []byte(name)}))
 	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`),
 		Person: person, Created: now, Expires: now.Add(time.Hour)}))
 	in := deviceRequest("peer " + name)

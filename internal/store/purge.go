@@ -15,7 +15,7 @@ import (
 
 // Limits sets the ages at which Purge deletes rows.
 type Limits struct {
-	Traces    time.Time // delete traces that began earlier
+	Traces    time.Time // delete traces that began earlier, without a recording
 	Exchanges time.Time // delete exchanges that began earlier
 	Calls     time.Time // delete calls and admin events that began earlier
 	Now       time.Time // delete what has expired by this time
@@ -35,7 +35,9 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		query  string
 		before time.Time
 	}{
-		{`DELETE FROM traces WHERE turn IN (SELECT turn FROM traces WHERE at < $1 ORDER BY at LIMIT $2)`, l.Traces},
+		{`DELETE FROM recordings WHERE turn IN (SELECT turn FROM recordings WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, l.Now},
+		{`DELETE FROM traces WHERE turn IN (SELECT t.turn FROM traces t WHERE t.at < $1
+			AND NOT EXISTS (SELECT 1 FROM recordings r WHERE r.turn = t.turn) ORDER BY t.at LIMIT $2)`, l.Traces},
 		{`DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE at < $1 ORDER BY at LIMIT $2)`,
 			l.Exchanges},
 		{`DELETE FROM media WHERE token_hash IN (SELECT token_hash FROM media WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, l.Now},

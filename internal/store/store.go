@@ -79,6 +79,7 @@ type DB struct {
 	Devices       Devices
 	Outbox        Outbox
 	Timers        Timers
+	Recordings    Recordings
 	Peers         Peers
 	SignIns       SignIns
 	AdminEvents   AdminEvents
@@ -136,6 +137,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Devices = Devices{db}
 	db.Outbox = Outbox{db}
 	db.Timers = Timers{db}
+	db.Recordings = Recordings{db}
 	db.Peers = Peers{db}
 	db.SignIns = SignIns{db}
 	db.AdminEvents = AdminEvents{db}

@@ -29,6 +29,9 @@ type answerText struct {
 	times    timeline
 	change   chan struct{} // closed at the next change
 
+	// turn is the id of the turn, and asked its question. They are set when the bot has ended.
+	turn, asked string
+
 	played chan struct{} // closed by settle
 	heard  string        // what was played; read after played
 	whole  bool

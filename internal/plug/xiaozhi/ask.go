@@ -86,6 +86,7 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 		return to.Heard()
 	}
 	err := c.board.boards.Hub.Answer(ctx, turn, w.event)
+	to.turn, to.asked = turn.ID, question.Text
 	w.flush()
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) && !errors.Is(err, talk.ErrRevised) {
 		say(f.Sentence(lang))

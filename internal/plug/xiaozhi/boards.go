@@ -101,6 +101,8 @@ type Boards struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // every goroutine that this package starts; see spawn
 
+	keeping chan struct{} // has a value for each recording that is being stored
+
 	stopping   chan struct{} // closed when no new conversation may begin
 	refreshing sync.Mutex    // one Refresh at a time
 
@@ -136,7 +138,7 @@ func NewBoards(o Options) (*Boards, error) {
 	}
 	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}),
 		boards: map[int64]*Board{}, byMAC: map[string]*Board{},
-		botVoices: map[int64]BotVoice{}}
+		botVoices: map[int64]BotVoice{}, keeping: make(chan struct{}, maxKeeping)}
 	if o.PublicURL != "" {
 		p, err := parsePublicURL(o.PublicURL)
 		if err != nil {

@@ -61,6 +61,7 @@ type Conversation struct {
 	cancel         context.CancelCauseFunc
 	attached       bool // it was the board's conversation; guarded by board.mu
 	ending         atomic.Bool
+	toldRecorded   atomic.Bool
 	endOnce        sync.Once
 	player         *pace.Player
 	list           playlist   // what the player plays

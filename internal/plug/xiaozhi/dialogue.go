@@ -73,6 +73,7 @@ type dialogue struct {
 	ends    *endpoint.Detector
 	mode    string
 	recent  []int16 // the last sound before speech, at most preroll
+	sound   questionSound
 	asking  *question
 	last    *reply      // the newest; nil before the first
 	greet   time.Time   // when the board may greet; zero: not any more
@@ -92,6 +93,8 @@ func (d *dialogue) onEvent(e Event) {
 		d.mode = e.Text
 		d.drop()
 		d.warm()
+		_, s := d.current()
+		d.c.tellRecorded(s)
 		if d.last == nil {
 			d.greet = e.At.Add(greetDelay)
 		}
@@ -137,6 +140,7 @@ func (d *dialogue) forget() {
 		d.asking = nil
 	}
 	d.recent = d.recent[:0]
+	d.sound.end()
 	d.ends.Reset()
 }
 
@@ -145,6 +149,7 @@ func (d *dialogue) onAudio(e Event) {
 	if answering != nil && (d.mode != wire.ModeRealtime || d.asking == nil && answering.justBegan(e.At)) {
 		return // it may be the board's own sound
 	}
+	d.sound.hear(e.Opus)
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
 	if d.ends.IsSpeaking() && answering == nil {
@@ -233,6 +238,10 @@ func (d *dialogue) begin(answering bool) {
 		return
 	}
 	d.asking = q
+	if s.Record != 0 {
+		d.c.tellRecorded(s)
+		d.sound.record(d.c.hello.Audio.SampleRate)
+	}
 }
 
 // commit ends the question and answers it.
@@ -240,6 +249,7 @@ func (d *dialogue) commit() {
 	q := d.asking
 	d.asking = nil
 	voiced, ended := d.ends.VoicedDuration(), time.Now().Add(-d.ends.Quiet())
+	sound := d.sound.end()
 	d.forget()
 	if q == nil {
 		return
@@ -251,7 +261,7 @@ func (d *dialogue) commit() {
 		}
 		return
 	}
-	q.voiced, q.ended = voiced, ended
+	q.voiced, q.ended, q.sound = voiced, ended, sound
 	_ = q.utterance.Finish() // never fails
 	d.reply(q.ctx, q.cancel, func(r *reply) { r.answerSpeech(q) })
 }

@@ -56,7 +56,8 @@ type duplex struct {
 	talk   talk.Duplex // nil: the bot does not converse by sound
 	mode   string
 	recent []int16 // the last sound before speech, at most preroll
-	asking bool    // the person speaks
+	sound  questionSound
+	asking bool // the person speaks
 	answer atomic.Pointer[duplexAnswer]
 }
 
@@ -92,6 +93,7 @@ func (d *duplex) onEvent(e Event) {
 	case EventListenStart:
 		d.mode = e.Text
 		d.drop()
+		d.c.tellRecorded(d.settings())
 		if d.c.board.current().Bot != d.bot { // its owner chose another one
 			d.close()
 			d.open()
@@ -109,12 +111,27 @@ func (d *duplex) onEvent(e Event) {
 		d.drop()
 	case EventSpeechBegan:
 		d.c.HeardSpeech()
-		if d.asking = true; d.answer.Load() != nil && d.mode == wire.ModeRealtime {
+		d.begin()
+		if d.answer.Load() != nil && d.mode == wire.ModeRealtime {
 			d.c.StopPlayback()
 		}
 	case EventSpeechEnded:
 		d.commit()
 	}
+}
+
+// settings returns how the board hears and speaks.
+func (d *duplex) settings() VoiceSettings {
+	return d.c.board.boards.VoiceSettings(d.ctx, d.c.board.current())
+}
+
+// begin notes that the person speaks.
+func (d *duplex) begin() {
+	if s := d.settings(); !d.asking && s.Record != 0 {
+		d.c.tellRecorded(s)
+		d.sound.record(d.c.hello.Audio.SampleRate)
+	}
+	d.asking = true
 }
 
 // drop forgets what the person says.
@@ -124,6 +141,7 @@ func (d *duplex) drop() {
 		d.talk.Clear()
 	}
 	d.recent = d.recent[:0]
+	d.sound.end()
 	d.ends.Reset()
 }
 
@@ -132,6 +150,7 @@ func (d *duplex) onAudio(e Event) {
 	if a != nil && !d.asking && d.mode != wire.ModeRealtime {
 		return // it may be the board's own sound
 	}
+	d.sound.hear(e.Opus)
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
 	if d.ends.IsSpeaking() && a == nil {
@@ -142,7 +161,7 @@ func (d *duplex) onAudio(e Event) {
 		d.talk.Write(samples)
 	case a == nil && event == endpoint.Began, a != nil && d.ends.IsSpeaking() && d.interrupts(a):
 		d.keep(samples)
-		d.asking = true
+		d.begin()
 		d.talk.Write(d.recent)
 		d.recent = d.recent[:0]
 	default:
@@ -173,7 +192,7 @@ func (d *duplex) keep(samples []int16) {
 
 // commit has the bot answer what was said.
 func (d *duplex) commit() {
-	asked, voiced := d.asking, d.ends.VoicedDuration()
+	asked, voiced, sound := d.asking, d.ends.VoicedDuration(), d.sound.end()
 	d.recent = d.recent[:0]
 	d.ends.Reset()
 	switch {
@@ -183,7 +202,7 @@ func (d *duplex) commit() {
 		d.talk.Clear()
 	default:
 		d.asking = false
-		d.reply()
+		d.reply(sound)
 	}
 }
 
@@ -193,12 +212,18 @@ type duplexAnswer struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	playback *duplexPlayback
-	last     atomic.Bool // the conversation ends after it
+	last     atomic.Bool    // the conversation ends after it
+	record   *turnRecording // nil: it is not recorded
+	asked    string         // what the person said; only for ask
 }
 
-// reply plays the bot's answer in the background. The board is told to expect sound at once.
-func (d *duplex) reply() {
-	a := &duplexAnswer{d: d, playback: newDuplexPlayback(d.c)}
+// reply plays the bot's answer to a question in the background. The board is told to expect sound
+// at once.
+func (d *duplex) reply(question *soundFile) {
+	a := &duplexAnswer{d: d, playback: newDuplexPlayback(d.c), record: d.c.recording(d.settings())}
+	if a.record != nil {
+		a.record.question, a.playback.record = question, a.record.answer
+	}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	generation, boards := d.c.Generation(), d.c.board.boards
 	turn := newTurn(d.c.board.current(), d.c.Lang())
@@ -235,6 +260,7 @@ func (a *duplexAnswer) play(generation uint64, turn *talk.Turn) {
 	if a.last.Load() && err == nil {
 		c.End(errLeft)
 	}
+	a.record.keep(c, turn.ID, a.asked, a.playback.said)
 }
 
 // ask has the bot answer, and shows what the person said and what went wrong.
@@ -243,6 +269,7 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 	err := c.board.boards.Hub.Answer(a.ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindTranscript:
+			a.asked = e.Text
 			a.last.Store(words.IsExit(e.Text))
 			return c.ShowTranscript(e.Text)
 		case talk.KindNote:

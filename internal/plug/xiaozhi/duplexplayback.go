@@ -44,7 +44,8 @@ type duplexPlayback struct {
 	mood     emotion
 	rest     []sentence // not shown yet
 	weight   int        // of all sentences
-	last     string     // the sentence that was heard last
+	said     string     // what was heard, without the notes about failures
+	record   *soundFile // nil: it is not recorded
 	began    time.Time  // when the first packet was sent
 	played   time.Duration
 	whole    bool // all of it
@@ -264,12 +265,12 @@ func (p *duplexPlayback) textAt(at time.Duration) (string, bool) {
 
 // tell tells the bot that a sentence is heard. Requires mu.
 func (p *duplexPlayback) tell(text string) {
-	text = strings.TrimSpace(text)
+	joined := engine.JoinTexts(p.said, strings.TrimSpace(text))
 	select {
-	case p.heard <- engine.JoinTexts(p.last, text)[len(p.last):]:
+	case p.heard <- joined[len(p.said):]:
 	default: // see maxHeard
 	}
-	p.last = text
+	p.said = joined
 }
 
 // leftOver returns the texts without sound at the end of the answer.
@@ -288,6 +289,9 @@ func (p *duplexPlayback) leftOver() (texts []string) {
 	}
 	return texts
 }
+
+// recording implements [recordedSource].
+func (s *duplexSource) recording() *soundFile { return s.p.record }
 
 // Close implements [io.Closer].
 func (s *duplexSource) Close() error {

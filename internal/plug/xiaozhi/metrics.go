@@ -26,6 +26,7 @@ type metrics struct {
 	stages        *prometheus.HistogramVec
 	drafts        *prometheus.CounterVec
 	phrases       *prometheus.CounterVec
+	recordings    *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -80,10 +81,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		"Answers that a bot began before the person had finished: used, or revised because they went on.", "outcome")
 	m.phrases = counters("patchbay_xiaozhi_phrases_total",
 		"Phrases that boards say again and again, by whether their sound was kept: hit or miss.", "outcome")
+	m.recordings = counters("patchbay_xiaozhi_recordings_total",
+		"Recorded turns of voice boards: kept, dropped because too many waited for the database, or without a record of the turn (no_turn).", "outcome")
 	if reg != nil {
 		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.timers,
 			m.drafts, m.phrases, m.packets, m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers,
-			m.stages)
+			m.stages, m.recordings)
 	}
 	return m
 }

@@ -75,6 +75,7 @@ type sound struct {
 	ended    bool
 	err      error
 	stats    pace.Stats
+	record   *soundFile    // of the packets that were sent
 	taken    chan struct{} // has a token when packet was taken
 	done     chan struct{} // closed when it has ended, and its end has been played
 }
@@ -88,6 +89,9 @@ func (c *Conversation) Play(ctx context.Context, p Priority, generation uint64, 
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
 	s := &sound{priority: p, cancel: cancel, taken: make(chan struct{}, 1), done: make(chan struct{})}
+	if r, ok := src.(recordedSource); ok {
+		s.record = r.recording()
+	}
 	err := c.enqueue(s, generation)
 	if err != nil {
 		closeSource(src)
@@ -374,7 +378,21 @@ func (c *Conversation) sendAudio(packet []byte, at time.Duration) error {
 	if len(packet) == 0 {
 		return nil
 	}
-	return c.transport.Audio(packet, at)
+	if err := c.transport.Audio(packet, at); err != nil {
+		return err
+	}
+	c.list.sent().add(packet)
+	return nil
+}
+
+// sent returns where the packet that was just sent is recorded: that of the last sound.
+func (l *playlist) sent() *soundFile {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		return nil
+	}
+	return l.last.record
 }
 
 // endRound completes the sounds that have ended. If the board could not be reached, all end.

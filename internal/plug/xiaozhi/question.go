@@ -40,7 +40,8 @@ type question struct {
 	interrupted *reply // that it has interrupted; nil: none
 	voiced      time.Duration
 	ended       time.Time // when the last voice was heard
-	drafts      int       // number of drafts so far
+	sound       *soundFile
+	drafts      int // number of drafts so far
 	early       *draft
 
 	over  chan struct{} // closed when there is a result

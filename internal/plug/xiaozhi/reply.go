@@ -35,13 +35,14 @@ type reply struct {
 	manner     engine.Manner
 	previous   atomic.Pointer[reply] // whose answer this one follows; nil: none, or it is over
 	generation uint64
-	began      time.Time // when the question was complete
-	times      timeline  // until there is a script
-	last       bool      // the conversation ends after it
-	filler     string    // for when it takes long; empty: none
-	interrupts bool      // the person has interrupted the answer before; only for prepare
-	asks       bool      // the bot is asked, and the person has not interrupted; read after prepared
-	filled     bool      // the filler was said, or must not be; only for play
+	began      time.Time      // when the question was complete
+	times      timeline       // until there is a script
+	last       bool           // the conversation ends after it
+	filler     string         // for when it takes long; empty: none
+	record     *turnRecording // nil: it is not recorded
+	interrupts bool           // the person has interrupted the answer before; only for prepare
+	asks       bool           // the bot is asked, and the person has not interrupted; read after prepared
+	filled     bool           // the filler was said, or must not be; only for play
 
 	script   *answerText
 	prepared chan struct{} // closed when script is what is spoken
@@ -70,8 +71,10 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 	r.previous.Store(previous)
 	r.speaking.Store(true)
 	d.last, d.greet = r, time.Time{}
+	r.record = d.c.recording(s)
 	d.setVolume(s.Volume)
 	if !boards.spawn(func() {
+		defer r.keep() // for which no other answer waits
 		defer close(r.over)
 		defer cancel(nil)
 		done := make(chan struct{})
@@ -111,6 +114,15 @@ func (r *reply) finish(followUp settings.Duration) {
 	case whole && text != "":
 		r.c.endWhenQuiet(cmp.Or(time.Duration(followUp), quietAfter(text)))
 	}
+}
+
+// keep stores what was said, if it is recorded.
+func (r *reply) keep() {
+	if r.record == nil || r.script == nil { // or the server stops
+		return
+	}
+	answer, _ := r.script.Heard()
+	r.record.keep(r.c, r.script.turn, r.script.asked, answer)
 }
 
 // use sets the script, unless there is one.
@@ -241,6 +253,9 @@ func (r *reply) answerSpeech(q *question) {
 		return
 	}
 	d, text := r.dialogue, transcriptOf(q.final)
+	if r.record != nil {
+		r.record.question = q.sound
+	}
 	r.mark(stageSpeechEnd, q.ended)
 	r.mark(stageCommit, r.began)
 	r.reached(stageTranscript)

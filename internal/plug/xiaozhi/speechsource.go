@@ -281,6 +281,14 @@ func (s *speechSource) Close() error {
 // source, as heard is.
 func (s *speechSource) position() int { return s.line(s.speech.Complete()) }
 
+// recording implements [recordedSource].
+func (s *speechSource) recording() *soundFile {
+	if s.reply.record == nil {
+		return nil
+	}
+	return s.reply.record.answer
+}
+
 // heard returns the number of the first line of which nothing was played, after some packets were.
 func (s *speechSource) heard(packets int) int {
 	if packets == s.packets { // the last sentences may have no sound

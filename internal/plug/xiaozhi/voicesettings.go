@@ -34,6 +34,8 @@ const (
 	maxVoiceList, maxVoiceText = 20, 60
 	// maxGreeting limits the greeting, in characters: longer than that, nobody gets a word in.
 	maxGreeting = 200
+	// MaxRecord is the longest time that what is said is stored, in days.
+	MaxRecord = 365
 )
 
 // VoiceSettings are how a board hears and speaks, as its owner set it. Zero values mean those of
@@ -62,6 +64,8 @@ type VoiceSettings struct {
 	// FollowUp is how long a board listens after an answer, before the conversation ends; 0: it
 	// depends on the answer.
 	FollowUp settings.Duration `json:"follow_up,omitempty"`
+	// Record is for how many days what is said is stored: texts and sound; 0: it is not.
+	Record int `json:"record,omitempty"`
 	// Fillers has the board ask for patience when an answer takes long; nil: it does.
 	Fillers *bool `json:"fillers,omitempty"`
 }
@@ -73,6 +77,7 @@ const (
 	msgVoiceSilence  = i18n.Message("silence is %s; choose between %s and %s, or leave it out")
 	msgVoiceFollowUp = i18n.Message("follow_up is %s; choose between %s and %s, or leave it out")
 	msgVoiceVolume   = i18n.Message("volume is %d; choose between 1 and 100, or leave it out")
+	msgVoiceRecord   = i18n.Message("record is %d; choose between 1 and %d days, or leave it out")
 	msgVoiceList     = i18n.Message("%s has %d entries; it can have %d")
 	msgVoiceTwice    = i18n.Message("%s has %q twice")
 	msgVoiceWords    = i18n.Message("%s: %q has no letters")
@@ -94,6 +99,8 @@ func (s *VoiceSettings) Validate() error {
 		return msgVoiceFollowUp.Errorf(time.Duration(s.FollowUp), MinFollowUp, MaxFollowUp)
 	case s.Volume < 0 || s.Volume > 100:
 		return msgVoiceVolume.Errorf(s.Volume)
+	case s.Record < 0 || s.Record > MaxRecord:
+		return msgVoiceRecord.Errorf(s.Record, MaxRecord)
 	}
 	return errors.Join(checkList("engines", s.Engines), checkList("wake_words", s.WakeWords),
 		checkList("exit_phrases", s.ExitPhrases))

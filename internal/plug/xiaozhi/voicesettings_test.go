@@ -30,6 +30,8 @@ func TestVoiceSettings(t *testing.T) {
 		"silence=700ms":                        "",
 		"silence=10ms":                         "between 200ms and 3s",
 		"volume=101":                           "between 1 and 100",
+		"record=30":                            "",
+		"record=366":                           "between 1 and 365 days",
 		"wake_words=小明小明, Hey Robot":           "",
 		"wake_words=Hey Robot,hey robot!":      "twice",
 		"exit_phrases=...":                     "has no letters",

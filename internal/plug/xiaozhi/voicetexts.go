@@ -32,6 +32,10 @@ func VoiceTexts() map[string]settings.FieldText {
 		"volume": {Label: i18n.Message("Volume while it speaks"),
 			Hint:    i18n.Message("1 to 100, set when the board first answers in a conversation. Empty: it stays as it is."),
 			Example: "60"},
+		"record": {Label: i18n.Message("Record conversations for so many days"),
+			Hint: i18n.Message("What is said, as text and sound, is stored for so long; the board shows that it is. " +
+				"1 to 365; empty: nothing is stored. Only the owner of the board can change this."),
+			Example: "30"},
 		"fillers": {Label: i18n.Message("Asks for patience"),
 			Hint: i18n.Message("“One moment”, when an answer takes longer than 1.2 s. Empty: yes.")},
 		"follow_up": {Label: i18n.Message("Time for the next question"),
