@@ -42,10 +42,7 @@ func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
 // timerZone returns a function with the time zone of a person: the one of their settings for
 // learning, that of voice boards, or the server's.
 func timerZone(b *Base) func(context.Context, string) *time.Location {
-	usual := localZone()
-	if zone, err := time.LoadLocation(b.Config.XiaoZhi.Zone); err == nil && b.Config.XiaoZhi.Zone != "" {
-		usual = zone
-	}
+	usual := boardZone(b)
 	return func(ctx context.Context, person string) *time.Location {
 		var p learn.Profile
 		row, err := b.Store.Learn.Learner(ctx, person)
@@ -57,6 +54,14 @@ func timerZone(b *Base) func(context.Context, string) *time.Location {
 		}
 		return p.Calendar(usual).Zone
 	}
+}
+
+// boardZone returns the time zone of voice boards, or the server's.
+func boardZone(b *Base) *time.Location {
+	if zone, err := time.LoadLocation(b.Config.XiaoZhi.Zone); err == nil && b.Config.XiaoZhi.Zone != "" {
+		return zone
+	}
+	return localZone()
 }
 
 // localZone returns the server's time zone, with its name if it can be found, because people and

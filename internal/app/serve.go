@@ -59,6 +59,9 @@ type Options struct {
 	// OnServers is called before Ready with the console and the API server. It is for tests that
 	// walk through all of their pages and operations. It may be nil.
 	OnServers func(*console.Server, *api.Server)
+	// Now tells for which day it counts what boards use of speech engines. It is for tests; nil
+	// means [time.Now].
+	Now func() time.Time
 }
 
 // Serve runs the server until ctx ends, then drains and stops it.
@@ -203,6 +206,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.Now != nil {
+		speaking.usage.now = o.Now
+	}
+	defer speaking.usage.finish() // after boards have stopped
 	around := deps{
 		speech: speaking,
 		hub:    h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,

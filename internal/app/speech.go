@@ -27,6 +27,7 @@ type speech struct {
 	base    *Base
 	log     *slog.Logger
 	metrics speechMetrics
+	usage   *speechUsage
 	fixed   []*speechEngine // of the configuration
 
 	mu      sync.Mutex // held while engines are read
@@ -46,7 +47,7 @@ type speechEngine struct {
 
 // newSpeech opens the engines. Their addresses are those of administrators, so any is allowed.
 func newSpeech(ctx context.Context, b *Base, log *slog.Logger, metrics speechMetrics) (*speech, error) {
-	s := &speech{base: b, log: log, metrics: metrics, version: -1}
+	s := &speech{base: b, log: log, metrics: metrics, usage: newSpeechUsage(b, log, metrics), version: -1}
 	links, err := configuredEngines(b.Config.Speech, s.options())
 	if err != nil {
 		return nil, err
@@ -113,8 +114,8 @@ func (s *speech) watch(e *speechEngine) {
 	}
 }
 
-// Run takes up changes of other instances and of the command line until ctx ends. It then closes
-// the connections that wait for their next use.
+// Run takes up changes of other instances and of the command line, and writes what was used, until
+// ctx ends. It then closes the connections that wait for their next use.
 func (s *speech) Run(ctx context.Context) error {
 	defer s.close()
 	tick := time.NewTicker(speechFresh)
@@ -122,6 +123,9 @@ func (s *speech) Run(ctx context.Context) error {
 	for {
 		if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("whether speech engines have changed could not be found out", "error", err)
+		}
+		if err := s.usage.flush(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("what was used of speech engines could not be written yet", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -192,6 +196,7 @@ func (s *speech) open(row store.SpeechEngine) *speechEngine {
 		e.where = values.where()
 		e.link.Engine, e.err = values.open(row.Use, s.options())
 		e.link.Slots, e.link.Spell = values.slots(), values.spell(e.link.Engine)
+		e.link.Price = values.price()
 	} else {
 		e.err = err
 	}
@@ -200,7 +205,9 @@ func (s *speech) open(row store.SpeechEngine) *speechEngine {
 }
 
 // chain returns the engines for a question of a board.
-func (s *speech) chain(store.Device) *engine.Chain { return &engine.Chain{Links: *s.links.Load()} }
+func (s *speech) chain(d store.Device) *engine.Chain {
+	return &engine.Chain{Links: *s.links.Load(), Account: boardAccount{s.usage, d.Owner, d.Number}}
+}
 
 // find returns an engine by its number, or a configured one by its name.
 func (s *speech) find(row store.SpeechEngine) *speechEngine {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ const (
 	msgNoListener   = i18n.Message("This engine does not listen.")
 	msgNoSound      = i18n.Message("This is no sound that can be read; send a WAV or Ogg Opus file.")
 	msgEngineFailed = i18n.Message("%[1]s (%[2]v)")
+	msgPrice        = i18n.Message("%s is %v; choose 0 to %v, or leave it out")
 	msgConcurrent   = i18n.Message("concurrent is %d; choose 1 to 1000, or leave it out")
 )
 
@@ -37,12 +39,30 @@ type SpeechCommon struct {
 	// NumbersInWords has numbers written in words before they are spoken; nil: it depends on the
 	// engine.
 	NumbersInWords *bool `json:"numbers_in_words,omitempty"`
+	// PricePerMinute is that of sound that it hears, and PricePerMillion that of a million
+	// characters that it speaks; 0: nothing.
+	PricePerMinute  float64 `json:"price_per_minute,omitempty"`
+	PricePerMillion float64 `json:"price_per_million_characters,omitempty"`
 }
 
 // Validate implements the interface of package settings.
 func (s *SpeechCommon) Validate() error {
 	if s.Concurrent < 0 || s.Concurrent > 1000 {
 		return msgConcurrent.Errorf(s.Concurrent)
+	}
+	return errors.Join(checkPrice("price_per_minute", s.PricePerMinute, maxPricePerMinute),
+		checkPrice("price_per_million_characters", s.PricePerMillion, maxPricePerMillion))
+}
+
+// The highest prices keep sums below what a number of 64 bits can be.
+const (
+	maxPricePerMinute  = 1_000
+	maxPricePerMillion = 100_000
+)
+
+func checkPrice(name string, price, most float64) error {
+	if !(price >= 0 && price <= most) {
+		return msgPrice.Errorf(name, price, most)
 	}
 	return nil
 }
@@ -51,6 +71,10 @@ func (s *SpeechCommon) Validate() error {
 var commonSpeechTexts = map[string]settings.FieldText{
 	"concurrent": {Label: i18n.Message("Most at a time"),
 		Hint: i18n.Message("How many people it serves at a time; any number if empty"), Example: "8"},
+	"price_per_minute": {Label: i18n.Message("Price of a minute that it hears"),
+		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "0.003"},
+	"price_per_million_characters": {Label: i18n.Message("Price of a million characters that it speaks"),
+		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "15"},
 	"numbers_in_words": {Label: i18n.Message("Numbers in words"),
 		Hint: i18n.Message("yes for a voice that reads dates, times or units badly. Empty: yes for Wyoming servers, and for models named Kokoro or Piper.")},
 }
@@ -120,6 +144,12 @@ func (e engineSettings) slots() *engine.Slots {
 		return nil
 	}
 	return engine.NewSlots(c.Concurrent)
+}
+
+func (e engineSettings) price() engine.Price {
+	var c SpeechCommon
+	_ = e.into(&c) // open reports what is wrong
+	return engine.Price{Minute: c.PricePerMinute, MillionCharacters: c.PricePerMillion}
 }
 
 // spell returns what writes texts for the engine, or nil.

@@ -14,8 +14,10 @@ import (
 
 // speechMetrics count and time what engines do.
 type speechMetrics struct {
-	failures *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	failures          *prometheus.CounterVec
+	seconds           *prometheus.HistogramVec
+	heard, characters *prometheus.CounterVec
+	refusals          *prometheus.CounterVec
 }
 
 // newSpeechMetrics registers the metrics; reg may be nil.
@@ -26,9 +28,16 @@ func newSpeechMetrics(reg prometheus.Registerer) speechMetrics {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_speech_seconds",
 			Help:    "How long speech engines took: from the end of speech to its text, and from a sentence to its sound.",
 			Buckets: []float64{.05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 8}}, []string{"engine", "stage"}),
+		heard: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_speech_heard_seconds_total",
+			Help: "Sound of boards that speech engines got."}, []string{"engine"}),
+		characters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_speech_characters_total",
+			Help: "Characters that speech engines got to speak on boards."}, []string{"engine"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_speech_refusals_total",
+			Help: "What was said to boards, or was to be said by them, when a limit of the day was reached."},
+			[]string{"limit"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.failures, m.seconds)
+		reg.MustRegister(m.failures, m.seconds, m.heard, m.characters, m.refusals)
 	}
 	return m
 }

@@ -126,6 +126,12 @@ type Speech struct {
 
 	ListenCommand []string `key:"listen_command" doc:"Program on this machine that understands speech, and its arguments: it gets a WAV file as {file} or on its standard input, and writes the text; {lang} is the language. It is used if url is empty or fails."`
 	SpeakCommand  []string `key:"speak_command" doc:"Program on this machine that speaks, and its arguments: it gets the text as {text} or on its standard input, and writes sound; {lang}, {voice} and {speed} are replaced as well. It is used if the engine that speaks is missing or fails."`
+
+	PersonMinutes    int    `key:"person_minutes" default:"0" min:"0" max:"1000000" doc:"Minutes of speech that all boards of a person may have understood in a day; 0 means any number. When a limit of the day is reached, the board says so and answers again on the next day, which begins at midnight in xiaozhi.time_zone."`
+	PersonCharacters int    `key:"person_characters" default:"0" min:"0" max:"1000000000" doc:"Characters that all boards of a person may have spoken in a day; 0 means any number."`
+	DeviceMinutes    int    `key:"device_minutes" default:"0" min:"0" max:"1000000" doc:"Minutes of speech that a board may have understood in a day; 0 means any number."`
+	DeviceCharacters int    `key:"device_characters" default:"0" min:"0" max:"1000000000" doc:"Characters that a board may have spoken in a day; 0 means any number."`
+	Currency         string `key:"currency" doc:"Currency of the prices of speech engines, such as USD; it is shown after sums."`
 }
 
 // XiaoZhi configures voice boards.

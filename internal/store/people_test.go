@@ -58,6 +58,8 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	must(t, err)
 	must(t, db.Recordings.Add(ctx, store.Recording{Turn: "turn " + name, Device: d.Number,
 		Expires: now.Add(time.Hour), Question: "q of " + name}, store.RecordedSound{Question: []byte(name)}))
+	must(t, db.SpeechUsage.Add(ctx, []store.SpeechUseKey{{Day: "2026-11-25", Owner: person, Device: d.Number,
+		Engine: "ear of " + name}}, []store.SpeechUse{{Uses: 1}}))
 	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`),
 		Person: person, Created: now, Expires: now.Add(time.Hour)}))
 	in := deviceRequest("peer " + name)

@@ -17,13 +17,17 @@ import (
 type Limits struct {
 	Traces    time.Time // delete traces that began earlier, without a recording
 	Exchanges time.Time // delete exchanges that began earlier
-	Calls     time.Time // delete calls and admin events that began earlier
+	Calls     time.Time // delete calls and admin events that began earlier, and usage of earlier days
 	Now       time.Time // delete what has expired by this time
 }
 
 // usedTokenRetention is how long used and expired invitations are stored, so that a wearer with an
 // old QR code gets a precise error.
 const usedTokenRetention = 24 * time.Hour
+
+// minUsage is how long the usage of a day is kept at least: in every time zone until the day, for
+// which limits hold, is over.
+const minUsage = 72 * time.Hour
 
 // Purge deletes old rows and returns their number. Large tables are emptied in small batches, so
 // that others can write in between. The SQLite file is shrunk afterwards.
@@ -65,7 +69,13 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		total += n
 		errs = append(errs, err)
 	}
-	n, err := db.purgeAudit(ctx, l.Calls)
+	usage := l.Calls
+	if today := l.Now.Add(-minUsage); usage.After(today) {
+		usage = today
+	}
+	n, err := db.SpeechUsage.purge(ctx, usage)
+	total, errs = total+n, append(errs, err)
+	n, err = db.purgeAudit(ctx, l.Calls)
 	total += n
 	return total, errors.Join(append(errs, err, db.shrink(ctx))...)
 }

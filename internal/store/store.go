@@ -71,6 +71,7 @@ type DB struct {
 	Media         Media
 	Upstreams     Upstreams
 	SpeechEngines SpeechEngines
+	SpeechUsage   SpeechUsage
 	ShimNodes     ShimNodes
 	ToolRules     ToolRules
 	Calls         Calls
@@ -129,6 +130,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Media = Media{db}
 	db.Upstreams = Upstreams{db}
 	db.SpeechEngines = SpeechEngines{db}
+	db.SpeechUsage = SpeechUsage{db}
 	db.ShimNodes = ShimNodes{db}
 	db.ToolRules = ToolRules{db}
 	db.Calls = Calls{db}

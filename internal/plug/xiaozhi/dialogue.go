@@ -36,6 +36,7 @@ const (
 const (
 	msgCannotHear  = i18n.Message("I could not understand you: %s.")
 	msgCannotSpeak = i18n.Message("I cannot speak at the moment: %s.")
+	msgSpent       = i18n.Message("That is all for today. We can talk again tomorrow.")
 	msgDidNotHear  = i18n.Message("I did not hear you.")
 	msgGoodbye     = i18n.Message("Goodbye!")
 )
@@ -272,5 +273,11 @@ func (d *dialogue) typed(text string) {
 		text = string(r[:maxTyped])
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	d.reply(ctx, cancel, func(r *reply) { r.answer(text) })
+	d.reply(ctx, cancel, func(r *reply) {
+		if refusal := r.chain.Refusal(ctx); refusal != nil {
+			r.fail(refusal)
+			return
+		}
+		r.answer(text)
+	})
 }

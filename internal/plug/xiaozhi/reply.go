@@ -273,7 +273,7 @@ func (r *reply) answerSpeech(q *question) {
 	}
 	if q.final.err != nil {
 		r.drop(q)
-		r.say(msgCannotHear.In(r.c.Lang(), engine.AsError(q.final.err).In(r.c.Lang())))
+		r.fail(engine.AsError(q.final.err))
 		return
 	}
 	switch meaning {
@@ -394,6 +394,17 @@ func (r *reply) ask(part talk.Part, commands []string) {
 	r.use(newAnswerText(r.chain))
 	r.dialogue.ask(r.script)
 	r.c.answer(r.ctx, part, commands, nil, r.script)
+}
+
+// fail tells the person why there is no answer. The conversation ends after it if that will be the
+// same for the rest of the day.
+func (r *reply) fail(err *engine.Error) {
+	if err.Class != engine.Spent {
+		r.say(msgCannotHear.In(r.c.Lang(), err.In(r.c.Lang())))
+		return
+	}
+	r.last = true
+	r.say(msgSpent.In(r.c.Lang()))
 }
 
 // say speaks a sentence instead of an answer.

@@ -65,6 +65,9 @@ func (b *Board) say(ctx context.Context, a toolArgs) (*tool.Result, error) {
 	if chain == nil {
 		return nil, b.cannotSay(ctx, a, errNoEngine)
 	}
+	if refusal := chain.Refusal(ctx); refusal != nil {
+		return nil, b.cannotSay(ctx, a, refusal)
+	}
 	l, c := b.connection(), b.conversation()
 	if l == nil || c == nil && !b.canNotify(l) {
 		return nil, errNoConversation

@@ -19,6 +19,8 @@ type Link struct {
 	// Spell writes a text as the engine needs it, with numbers in words; nil: as it is. Its second
 	// argument is that of [Manner]. What is shown does not change.
 	Spell func(text, language string) string
+	// Price is what it costs.
+	Price Price
 	// OnFailure is called for each failure, and OnResult for each success with how long it took
 	// after the end of the speech, or after the sentence was there. They may be nil.
 	OnFailure func(stage string, err *Error)
@@ -60,6 +62,8 @@ type Chain struct {
 	// Patience limits how long an engine may take for a result while another one is left, LastWait
 	// how long the last one may; 0: 3 and 8 seconds.
 	Patience, LastWait time.Duration
+	// Account is for whom the engines are used; nil: nobody counts, and nobody refuses.
+	Account Account
 }
 
 var errNoEngine = Errorf(Closed, "no speech engine is set up")

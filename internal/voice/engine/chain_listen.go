@@ -7,9 +7,12 @@ import (
 )
 
 // Listen begins an utterance. Its Write and Finish never wait for an engine; Next uses the engines,
-// and returns an error when the last one has failed.
+// and returns an error when the last one has failed, or the account allows no more.
 func (c *Chain) Listen(ctx context.Context, h Hints) Utterance {
 	u := &chainUtterance{chain: c, hints: h, ctx: ctx}
+	if u.err = c.Refusal(ctx); u.err != nil {
+		return u
+	}
 	u.links, u.err = c.usable(func(l *Link) bool { return l.Listener != nil })
 	return u
 }
@@ -32,9 +35,10 @@ type chainUtterance struct {
 // attempt is the use of one engine for an utterance.
 type attempt struct {
 	Utterance
+	chain *Chain
+	link  *Link
 	ctx   context.Context
 	limit *timeLimit
-	slots *Slots
 	once  sync.Once // of close, which the end of the utterance and a failure may call
 }
 
@@ -43,7 +47,8 @@ func (a *attempt) close() {
 		a.limit.stop()
 		a.limit.cancel(nil)
 		a.Utterance.Close()
-		a.slots.release()
+		a.link.Slots.release()
+		a.chain.settle(a.link, a.Utterance)
 	})
 }
 
@@ -111,7 +116,7 @@ func (u *chainUtterance) open() (*attempt, error) {
 			u.fail(err)
 			continue
 		}
-		a = &attempt{Utterance: of, ctx: ctx, limit: limit, slots: u.links[0].Slots}
+		a = &attempt{Utterance: of, chain: u.chain, link: u.links[0], ctx: ctx, limit: limit}
 		u.begin(a)
 	}
 	switch {

@@ -47,9 +47,10 @@ type ChainSpeech struct {
 // voiceAttempt is the use of one engine for a speech.
 type voiceAttempt struct {
 	Speech
+	chain *Chain
+	link  *Link
 	ctx   context.Context
 	limit *timeLimit
-	slots *Slots
 	fed   chan struct{} // closed when the engine gets no more sentences
 	took  time.Duration // until the last clip
 }
@@ -59,7 +60,8 @@ func (a *voiceAttempt) close() {
 	a.limit.cancel(nil)
 	a.Speech.Close()
 	<-a.fed
-	a.slots.release()
+	a.link.Slots.release()
+	a.chain.settle(a.link, a.Speech)
 }
 
 // Write adds a sentence. Texts without letters and digits are left out. It waits while many
@@ -188,7 +190,8 @@ func (s *ChainSpeech) open() (*voiceAttempt, error) {
 			s.fail(err)
 			continue
 		}
-		s.voice = &voiceAttempt{Speech: of, ctx: ctx, limit: limit, slots: s.links[0].Slots, fed: make(chan struct{})}
+		s.voice = &voiceAttempt{Speech: of, chain: s.chain, link: s.links[0], ctx: ctx, limit: limit,
+			fed: make(chan struct{})}
 		s.mu.Lock()
 		s.spoken = 0
 		first := s.dropped

@@ -56,6 +56,8 @@ type Transcript struct {
 	Final bool
 	// Language, BCP 47, and Emotion are empty unless the engine reports them.
 	Language, Emotion string
+	// Billed is how much sound the engine bills so far; 0: it does not tell.
+	Billed time.Duration
 }
 
 // Listener turns speech into text. It is safe for concurrent use.

@@ -21,6 +21,7 @@ const (
 	Timeout Class = "timeout" // no result in time
 	Broken  Class = "broken"  // the engine violates its protocol, or has an error of its own
 	Closed  Class = "closed"  // the engine cannot be reached, or closed the connection
+	Spent   Class = "spent"   // a limit of this server is reached, see [Account]
 )
 
 // What people are told of each class. Details are in [Error.Err], for the owner.
@@ -32,6 +33,7 @@ var classTexts = map[Class]i18n.Message{
 	Timeout: "the speech engine did not answer in time",
 	Broken:  "the speech engine has a problem",
 	Closed:  "the speech engine cannot be reached",
+	Spent:   "the limit of speech for today is reached",
 }
 
 // Error is a failure of an engine.

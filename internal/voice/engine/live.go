@@ -48,6 +48,7 @@ type Dictation struct {
 	// newest is the last transcript that Next has not returned. A new one replaces it, so nothing
 	// queues up when nobody calls Next.
 	newest *Transcript
+	billed time.Duration // according to the engine; 0: it does not tell
 }
 
 // Piece waits for n samples or for the end of the speech. Only the last piece is shorter; it may be
@@ -77,11 +78,12 @@ func (d *Dictation) Publish(t Transcript) error {
 	if len(t.Text) > MaxTranscript {
 		return Errorf(Broken, "the transcript has more than %d KiB", MaxTranscript>>10)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.billed = max(d.billed, t.Billed)
 	if t.Text == "" && !t.Final {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.newest, d.final = &t, t.Final
 	signal(d.news)
 	return nil
@@ -177,6 +179,14 @@ func (d *Dictation) take() (Transcript, bool) {
 	t := *d.newest
 	d.newest = nil
 	return t, true
+}
+
+// used implements [metered].
+func (u liveUtterance) used() Use {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return heardOf(lengthOf(d.total-len(d.pending)), d.billed)
 }
 
 // Close implements [Utterance]. It waits for the engine.

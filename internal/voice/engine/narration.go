@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"unicode/utf8"
 )
 
 const (
@@ -56,6 +57,8 @@ type Narration struct {
 	unsaid string  // what the engine got and no clip says
 	spent  int     // bytes of sound
 	budget int     // what spent may be
+	got    int     // characters that the engine got
+	billed int     // characters that it bills, according to itself; 0: it does not tell
 }
 
 // Texts returns the sentences to say. It is closed after the last. It is nil while Next is behind:
@@ -94,6 +97,14 @@ func (n *Narration) Saying(text string) {
 	defer n.mu.Unlock()
 	n.unsaid = JoinTexts(n.unsaid, text)
 	n.budget += letters(text) * soundPerLetter
+	n.got += utf8.RuneCountInString(text)
+}
+
+// Bill adds characters that the engine says it bills. They count in place of those that it got.
+func (n *Narration) Bill(characters int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.billed += max(characters, 0)
 }
 
 // Unsaid reports whether the engine got a text that no clip says.
@@ -243,6 +254,13 @@ func (n *Narration) take() (c Clip, ok bool) {
 	c, n.clips = n.clips[0], n.clips[1:]
 	signal(n.taken)
 	return c, true
+}
+
+// used implements [metered].
+func (s liveSpeech) used() Use {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	return spokenOf(s.n.got, s.n.billed)
 }
 
 // Close implements [Speech]. It waits for the engine.

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"io"
+	"sync/atomic"
+	"time"
 )
 
 // ListenOnce is a [Listener] for an engine that takes whole utterances.
@@ -22,7 +24,8 @@ type wholeUtterance struct {
 	cancel     context.CancelFunc
 	samples    []int16
 	finished   chan struct{}
-	done       bool // Next has returned the transcript
+	done       bool         // Next has returned the transcript
+	heard      atomic.Int64 // that the engine got, or bills, in nanoseconds
 }
 
 func (u *wholeUtterance) Write(samples []int16) error {
@@ -48,10 +51,20 @@ func (u *wholeUtterance) Next() (Transcript, error) {
 		return Transcript{}, context.Cause(u.ctx)
 	}
 	u.done = true
+	got := lengthOf(len(u.samples))
+	u.heard.Store(int64(got))
 	t, err := u.transcribe(u.ctx, u.samples, u.hints)
+	if mayBill(err) {
+		u.heard.Store(int64(heardOf(got, t.Billed).Heard))
+	} else {
+		u.heard.Store(0)
+	}
 	t.Final = true
 	return t, err
 }
+
+// used implements [metered].
+func (u *wholeUtterance) used() Use { return Use{Heard: time.Duration(u.heard.Load())} }
 
 func (u *wholeUtterance) Close() { u.cancel() }
 
@@ -83,11 +96,13 @@ func (f SpeakOnce) narrate(ctx context.Context, m Manner, n *Narration) error {
 // one speaks a sentence.
 func (f SpeakOnce) one(ctx context.Context, text string, m Manner, n *Narration) error {
 	clip, err := f(ctx, text, m)
+	if mayBill(err) {
+		n.Saying(text)
+	}
 	if err != nil {
 		return err
 	}
 	defer clip.Sound.Close()
-	n.Saying(text)
 	n.Begin(text, clip.Format, clip.Rate)
 	chunk := make([]byte, 8<<10)
 	for {

@@ -23,6 +23,9 @@ func (s *spelledSpeech) Write(text string) error {
 	return s.Speech.Write(other)
 }
 
+// used implements [metered].
+func (s *spelledSpeech) used() Use { return usedOf(s.Speech) }
+
 // Next implements [Speech]. The clip in which a text begins has all of it.
 func (s *spelledSpeech) Next() (Clip, error) {
 	c, err := s.Speech.Next()

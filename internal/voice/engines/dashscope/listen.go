@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/socket"
@@ -12,6 +13,9 @@ import (
 // pieceSamples is the sound in one message: 100 ms (Model Studio, Paraformer WebSocket API, binary
 // messages).
 const pieceSamples = engine.Rate / 10
+
+// maxSeconds limits what is read of a usage, in seconds: more is no duration.
+const maxSeconds = 24 * 60 * 60
 
 // maxSentenceSilence is the pause that ends a sentence, in ms: the default of the service. So all
 // but the last sentence are complete before the end.
@@ -92,6 +96,7 @@ func (l *listener) recognise(ctx context.Context, h engine.Hints, d *engine.Dict
 type utterance struct {
 	*task
 	sentences []sentence // in order; only the last one may change
+	billed    time.Duration
 }
 
 // sentence is a part of what was said.
@@ -119,6 +124,8 @@ func (u *utterance) Accept(m socket.Message) (t engine.Transcript, done bool, er
 	if err != nil {
 		return t, false, err
 	}
+	u.billed = max(u.billed, time.Duration(min(e.Payload.Usage.Seconds, maxSeconds))*time.Second)
+	t.Billed = u.billed
 	switch e.Header.Event {
 	case resultGenerated:
 		u.hear(e.Payload.Output.Sentence)

@@ -66,7 +66,7 @@ func (s *speaker) Warm(ctx context.Context) { s.speaking.Warm(ctx) }
 func (s *speaker) begin(ctx context.Context, m engine.Manner) (*socket.Conn, socket.Voice, error) {
 	var v *speech
 	c, err := s.speaking.Begin(ctx, func(ctx context.Context, c *socket.Conn) error {
-		v = &speech{newTask(s.settings.APIKey), s.format}
+		v = &speech{task: newTask(s.settings.APIKey), format: s.format}
 		return v.start(ctx, c, s.settings.synthesis(m))
 	})
 	if err != nil {
@@ -90,6 +90,7 @@ func (s *speaker) end(ctx context.Context, c *socket.Conn, _ socket.Voice, err e
 type speech struct {
 	*task
 	format engine.Format
+	billed int // characters
 }
 
 // Text implements [socket.Voice].
@@ -113,6 +114,10 @@ func (s *speech) Accept(m socket.Message, n *engine.Narration) (done bool, err e
 	e, err := s.event(m)
 	if err != nil {
 		return false, err
+	}
+	if billed := e.Payload.Usage.Characters; billed > s.billed {
+		n.Bill(billed - s.billed)
+		s.billed = billed
 	}
 	switch out := &e.Payload.Output; {
 	case e.Header.Event == taskFinished:

@@ -110,6 +110,12 @@ type event struct {
 			Type         string `json:"type"`
 			OriginalText string `json:"original_text"`
 		} `json:"output"`
+		// Usage is what the task is billed for so far (Model Studio, Paraformer and CosyVoice
+		// server-side events, usage).
+		Usage struct {
+			Seconds    int `json:"duration"`
+			Characters int `json:"characters"`
+		} `json:"usage"`
 	} `json:"payload"`
 }
 

@@ -23,6 +23,7 @@ func FuzzAccept(f *testing.F) {
 		`{"header":{"task_id":"ID","event":"result-generated"},"payload":{"output":{"type":"sentence-end"}}}`,
 		`{"header":{"task_id":"ID","event":"task-failed","error_code":"InvalidParameter","error_message":"sk-very-secret"}}`,
 		`{"header":{"task_id":"ID","event":"task-finished"},"payload":{"output":null}}`,
+		`{"header":{"task_id":"ID","event":"result-generated"},"payload":{"usage":{"duration":-1,"characters":9}}}`,
 		`{"header":null}`, `[]`,
 	} {
 		f.Add([]byte(text), false)
@@ -36,7 +37,7 @@ func FuzzAccept(f *testing.F) {
 			checkError(t, err)
 		}
 		say := func(ctx context.Context, _ engine.Manner, n *engine.Narration) error {
-			_, err := (&speech{job, engine.PCM}).Accept(socket.Message{Binary: binary, Data: data}, n)
+			_, err := (&speech{task: job, format: engine.PCM}).Accept(socket.Message{Binary: binary, Data: data}, n)
 			return err
 		}
 		s, err := engine.SpeakLive(say).Speak(t.Context(), engine.Manner{})

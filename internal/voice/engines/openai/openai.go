@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pcm"
@@ -86,6 +87,7 @@ func (c *client) transcribe(ctx context.Context, samples []int16, h engine.Hints
 	var t struct {
 		Text     *string `json:"text"`
 		Language string  `json:"language"`
+		Usage    usage   `json:"usage"`
 	}
 	switch {
 	case len(reply) > maxReply:
@@ -93,7 +95,31 @@ func (c *client) transcribe(ctx context.Context, samples []int16, h engine.Hints
 	case json.Unmarshal(reply, &t) != nil || t.Text == nil:
 		return engine.Transcript{}, engine.Errorf(engine.Broken, "the response has no text")
 	}
-	return engine.Transcript{Text: strings.TrimSpace(*t.Text), Language: t.Language}, nil
+	return engine.Transcript{Text: strings.TrimSpace(*t.Text), Language: t.Language, Billed: t.Usage.sound()}, nil
+}
+
+// usage is what the service bills, in seconds for some models and in tokens for others (OpenAI API
+// reference, The transcription object, usage).
+type usage struct {
+	duration float64
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. What servers say in another way is no error.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	var said struct {
+		Type    string  `json:"type"`
+		Seconds float64 `json:"seconds"`
+	}
+	if json.Unmarshal(data, &said) == nil && said.Type == "duration" {
+		u.duration = said.Seconds
+	}
+	return nil
+}
+
+// sound returns the sound that is billed; 0: the service does not tell. It may be as much as a
+// number can say.
+func (u usage) sound() time.Duration {
+	return time.Duration(min(u.duration, engine.MaxBilled.Seconds()+1) * float64(time.Second))
 }
 
 // form returns the form with an utterance, and its content type.

@@ -46,7 +46,7 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (engine.Transcript{Text: "Hello there.", Final: true}); heard != want {
+	if want := (engine.Transcript{Text: "Hello there.", Final: true, Billed: time.Second}); heard != want {
 		t.Errorf("heard %+v, want %+v", heard, want)
 	}
 	if got != 16000 {

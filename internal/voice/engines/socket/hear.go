@@ -30,12 +30,17 @@ type Ear interface {
 func Hear(ctx context.Context, c *Conn, e Ear, piece int, d *engine.Dictation) error {
 	sending, stop := context.WithCancel(ctx)
 	sent := make(chan error, 1)
-	finished := make(chan struct{})
+	ending, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)
-		sent <- send(sending, c, e, piece, d)
+		sent <- send(sending, c, e, piece, d, ending)
 	}()
 	defer func() {
+		select {
+		case <-ending: // to stop the last write, whose answer is there, would close the connection
+			<-finished
+		default:
+		}
 		stop()
 		<-finished
 	}()
@@ -46,7 +51,8 @@ func Hear(ctx context.Context, c *Conn, e Ear, piece int, d *engine.Dictation) e
 	return err
 }
 
-func send(ctx context.Context, c *Conn, e Ear, piece int, d *engine.Dictation) error {
+// send sends the sound, and its end after it has closed ending.
+func send(ctx context.Context, c *Conn, e Ear, piece int, d *engine.Dictation, ending chan<- struct{}) error {
 	for {
 		samples, last, err := d.Piece(ctx, piece)
 		if err != nil {
@@ -58,6 +64,7 @@ func send(ctx context.Context, c *Conn, e Ear, piece int, d *engine.Dictation) e
 			}
 		}
 		if last {
+			close(ending)
 			return c.Write(ctx, e.End())
 		}
 	}

@@ -124,8 +124,8 @@ func (r *session) run(ctx context.Context, text string) error {
 func (r *session) say(ctx context.Context, text string) error {
 	text = strings.TrimSpace(text)
 	r.limit.Reset(flushTime)
-	r.n.Saying(text)
 	message := engine.Gap(r.said, text) + text
+	r.n.Saying(message)
 	r.said = text
 	return r.c.Write(ctx, r.v.Text(message))
 }

@@ -129,6 +129,7 @@ type conn struct {
 	got      Task
 	sentence int
 	unspoken string
+	billed   int // characters
 	frames   int
 }
 

@@ -60,6 +60,7 @@ func (c *conn) text(payload json.RawMessage) bool {
 		c.Wait(c.s.opt.Delay)
 	}
 	c.unspoken += p.Input.Text
+	c.billed += utf8.RuneCountInString(p.Input.Text)
 	return c.speak(false)
 }
 
@@ -107,7 +108,7 @@ func (c *conn) result(kind string, more map[string]any) {
 	payload := map[string]any{"output": output}
 	if kind == "sentence-end" {
 		c.sentence++
-		payload["usage"] = map[string]any{"characters": 1}
+		payload["usage"] = map[string]any{"characters": c.billed}
 	}
 	c.send("result-generated", payload)
 }

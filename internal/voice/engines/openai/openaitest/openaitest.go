@@ -173,7 +173,7 @@ func (s *Server) transcribe(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"text": s.Transcript(samples),
-		"usage": map[string]any{"type": "duration", "seconds": len(samples) / 16000}}) // the client has gone
+		"usage": map[string]any{"type": "duration", "seconds": float64(len(samples)) / 16000}}) // the client has gone
 }
 
 func (s *Server) speak(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"patchbay/internal/account"
+	"patchbay/internal/config"
+	"patchbay/internal/hub"
+	boards "patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+	"patchbay/internal/voice/engines/openai/openaitest"
+)
+
+// billing is a provider of speech that counts what it gets, and an installation whose only board
+// uses it.
+type billing struct {
+	t        *testing.T
+	provider *openaitest.Server
+	seconds  atomic.Int64 // of sound, in samples
+	folder   string
+	today    atomic.Int64 // in Unix seconds
+	mac      string
+	owner    store.Person
+	device   store.Device
+
+	url  string
+	base *Base
+}
+
+func newBilling(t *testing.T) *billing {
+	b := &billing{t: t, provider: openaitest.New(t), folder: storetest.Folder(t, t.TempDir()),
+		mac: "02:00:00:00:00:01"}
+	b.today.Store(time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC).Unix())
+	b.provider.Transcript = func(samples []int16) string {
+		b.seconds.Add(int64(len(samples)))
+		return "What is the weather today?"
+	}
+	b.provider.Sound = func(text string) []int16 { return openaitest.Tone(text)[:openaitest.Rate/5] }
+	return b
+}
+
+// start runs the server until the result is called.
+func (b *billing) start() (stop func()) {
+	t := b.t
+	t.Helper()
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": b.folder, "listen": "127.0.0.1:0",
+		"lingzhu.push_url": "", "speech.url": b.provider.URL, "speech.key": openaitest.Key, "speech.format": "pcm",
+		"speech.person_minutes": "60", "xiaozhi.time_zone": "Asia/Shanghai"}})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, c, Options{Version: "test", Logs: io.Discard,
+			Now:   func() time.Time { return time.Unix(b.today.Load(), 0) },
+			Ready: func(url string, base *Base) { b.url, b.base = url, base; close(ready) }})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		must(t, <-done)
+	})
+	t.Cleanup(stop)
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+	}
+	return stop
+}
+
+// board returns the board, which is approved when it calls for the first time.
+func (b *billing) board(ctx context.Context) *boards.Board {
+	t := b.t
+	t.Helper()
+	board := boards.New(boards.Options{OTA: b.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, Lang: "en-US",
+		MAC: b.mac, UUID: "6d1f4b6e-0a3c-4a52-9d4b-3f0f1f6c1a01",
+		OnEvent: func(e boards.Event) {
+			if e.Kind != boards.EventCode {
+				return
+			}
+			var err error
+			if b.owner, err = b.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse"); err != nil {
+				return // the code was renewed
+			}
+			bot, _, err := b.base.Registry.Add(ctx, hub.NewBot{Owner: b.owner.ID, Name: "echo", Kind: "echo"})
+			if err == nil {
+				b.device, err = b.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: b.owner.ID, Code: e.Text,
+					Name: "desk", Bot: bot.Number})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+	t.Cleanup(board.Close)
+	must(t, board.Boot(ctx))
+	return board
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// question returns a question in packets of a board.
+func question(t *testing.T) (packets [][]byte) {
+	t.Helper()
+	b, err := os.ReadFile("../voice/endpoint/testdata/01_what_is_the_weather_today.opk")
+	must(t, err)
+	for len(b) >= 2 {
+		n := int(binary.BigEndian.Uint16(b))
+		packets, b = append(packets, b[2:2+n]), b[2+n:]
+	}
+	return packets
+}
+
+// near fails a test unless a sum is what the provider has counted, within 1 %.
+func near(t *testing.T, what string, got, counted float64) {
+	t.Helper()
+	if counted == 0 || math.Abs(got-counted) > counted/100 {
+		t.Errorf("%s: %v, and the provider has counted %v", what, got, counted)
+	}
+}
+
+// counted returns the seconds and characters that the provider has counted.
+func (b *billing) counted() (seconds float64, characters int) {
+	for _, text := range b.provider.Spoken() {
+		characters += utf8.RuneCountInString(text)
+	}
+	return float64(b.seconds.Load()) / 16000, characters
+}
+
+// Sums are those that the provider has counted, and a restart keeps them. A limit that is reached,
+// here by another instance, stops the next turn with a sentence, until the next day.
+func TestSpeechUsageAndLimits(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	turns := 5 // of three seconds each
+	if os.Getenv("CHECK_ALL") != "" {
+		turns = 20
+	}
+	b := newBilling(t)
+	stop := b.start()
+	board := b.board(ctx)
+	for range turns {
+		a, err := board.Ask(ctx, question(t))
+		must(t, err)
+		if len(a.Sentences) != 1 {
+			t.Fatalf("the board said %q", a.Sentences)
+		}
+	}
+	board.Close()
+	stop()
+
+	stop = b.start()
+	usage := b.base.Store.SpeechUsage
+	today, err := usage.OfDay(ctx, "2026-11-25", b.owner.ID)
+	must(t, err)
+	seconds, characters := b.counted()
+	near(t, "seconds", today[b.device.Number].Heard.Seconds(), seconds)
+	near(t, "characters", float64(today[b.device.Number].Characters), float64(characters))
+
+	must(t, usage.Add(ctx, []store.SpeechUseKey{{Day: "2026-11-25", Owner: b.owner.ID, Device: 99, Engine: "elsewhere"}},
+		[]store.SpeechUse{{Uses: 1, Heard: time.Hour}}))
+	board = b.board(ctx)
+	a, err := board.Ask(ctx, question(t))
+	must(t, err)
+	if want := []string{"That is all for today. We can talk again tomorrow."}; !slices.Equal(a.Sentences, want) {
+		t.Errorf("the board said %q", a.Sentences)
+	}
+	_, err = board.Await(ctx, func(v boards.View) bool { return v.SessionID == "" })
+	must(t, err)
+	if after, _ := b.counted(); after != seconds {
+		t.Errorf("the provider heard %v s more", after-seconds)
+	}
+	b.today.Add(4 * 60 * 60) // midnight in China
+	a, err = board.Ask(ctx, question(t))
+	must(t, err)
+	if len(a.Sentences) != 1 || a.Transcript == "" {
+		t.Errorf("on the next day: %+v", a)
+	}
+	board.Close()
+	stop()
+	stop = b.start()
+	defer stop()
+	sums, err := b.base.Store.SpeechUsage.Since(ctx, "2026-11-25")
+	must(t, err)
+	if len(sums.Days) != 2 || sums.Days[0].Name != "2026-11-26" || sums.Days[0].Uses != 2 {
+		t.Errorf("the days are %+v", sums.Days)
+	}
+}
