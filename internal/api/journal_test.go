@@ -111,10 +111,11 @@ func keepEngines() control.VoiceActions {
 	}
 }
 
-// speedOnly has the speed of speech as the only setting of a device.
+// speedOnly has the speed of speech, and recording, as the only settings of a device.
 func speedOnly() control.VoiceOptions {
 	type settings struct {
-		Speed float64 `json:"speed,omitempty"`
+		Speed  float64 `json:"speed,omitempty"`
+		Record int     `json:"record,omitempty"`
 	}
 	return control.VoiceOptions{
 		Settings:  func() any { return new(settings) },

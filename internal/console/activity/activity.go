@@ -3,6 +3,7 @@
 package activity
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -25,6 +26,7 @@ func Routes() []page.Route {
 		{Pattern: "GET /activity", Serve: turns},
 		{Pattern: "GET /activity/live", Serve: turnsLive},
 		{Pattern: "GET /activity/turns/{turn}", Serve: turn},
+		{Pattern: "GET /activity/turns/{turn}/sound/{part}", Serve: turnSound},
 		{Pattern: "GET /activity/calls", Serve: calls},
 		{Pattern: "GET /activity/calls/live", Serve: callsLive},
 		{Pattern: "GET /activity/charts", Serve: charts},
@@ -178,6 +180,20 @@ func turn(v *page.Visit) {
 		return
 	}
 	v.Render(http.StatusOK, turnPage(v, d))
+}
+
+// turnSound sends a sound of a recorded turn.
+func turnSound(v *page.Visit) {
+	file, err := v.Instance.Control.TurnSound(v.Context(), v.Caller(),
+		control.TurnSoundRef{Turn: v.PathValue("turn"), Part: v.PathValue("part")})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	h := v.W.Header()
+	h.Set("Content-Type", control.SoundOgg)
+	h.Set("Cache-Control", "private, no-store")
+	http.ServeContent(v.W, v.Request, "", time.Time{}, bytes.NewReader(file))
 }
 
 func (f *filter) calls(v *page.Visit, limit int) (control.CallPage, error) {

@@ -105,6 +105,37 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A recorded turn has a player for each sound, for its owner only.
+func TestRecordedTurn(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	said := asks(t, r, r.AddScript(t, nil, echoes), "good morning")
+	d, err := r.Store.Devices.Seen(t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: "aa", Client: "c",
+		At: time.Now()})
+	if err == nil {
+		err = r.Store.Recordings.Add(t.Context(), store.Recording{Turn: said, Device: d.Number, Answer: "good evening",
+			Expires: time.Now().Add(time.Hour), QuestionLength: time.Second, AnswerLength: 2 * time.Second},
+			store.RecordedSound{Question: []byte("morning"), Answer: []byte("evening")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)
+	path := "/activity/turns/" + said
+	if p := ada.Get("/activity"); !p.Contains("recorded") {
+		t.Errorf("the list is %s", p.Text)
+	}
+	if p := ada.Get(path); !p.Contains("good evening", `src="`+path+`/sound/question"`, `src="`+path+`/sound/answer"`,
+		"Answer, 2.0 s", "The recording is kept until") {
+		t.Errorf("the turn is %s", p.Text)
+	}
+	if p := ada.Get(path + "/sound/answer"); p.Text != "evening" || p.Header.Get("Content-Type") != "audio/ogg" {
+		t.Errorf("the answer is %d %q", p.Status, p.Text)
+	}
+	if p := bob.Get(path + "/sound/answer"); p.Status != http.StatusNotFound {
+		t.Errorf("bob gets %d %q", p.Status, p.Text)
+	}
+}
+
 // People see only their own records; an administrator can see all on request, but not their text.
 func TestWhose(t *testing.T) {
 	r := newRig(t, consoletest.Options{Options: hubtest.Options{Hub: hub.Options{KeepContent: true}}})

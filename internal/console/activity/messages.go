@@ -54,6 +54,8 @@ const (
 	msgTookAll        = i18n.Message("%s in all")
 	msgTook           = i18n.Message("took %s")
 	msgDone           = i18n.Message("answered")
+	msgTurnRecorded   = i18n.Message("recorded")
+	msgRecordedUntil  = i18n.Message("The recording is kept until %s.")
 	msgFailed         = i18n.Message("failed")
 	msgLateTook       = i18n.Message("over after %s, without the asker")
 	msgDisconnected   = i18n.Message("the asker left")

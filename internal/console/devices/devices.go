@@ -4,6 +4,7 @@
 //	devices    the list, and approving devices
 //	device     the page of one device, with live notices
 //	voice      how it hears and speaks
+//	recordings what is recorded of it
 //	settings   its name, bot and transport, and removing it
 //	tools      its tools as forms, and calls
 //	now        its current state, as it reports it
@@ -43,6 +44,9 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "POST /devices/{device}/settings", Access: page.Confirmed, Serve: p.change},
 		{Pattern: "GET /devices/{device}/voice", Serve: p.voice},
 		{Pattern: "POST /devices/{device}/voice", Access: page.Confirmed, Serve: p.changeVoice},
+		{Pattern: "GET /devices/{device}/recordings", Serve: p.recordings},
+		{Pattern: "GET /devices/{device}/recordings/export", Serve: p.exportRecordings},
+		{Pattern: "POST /devices/{device}/recordings/delete", Serve: p.removeRecordings},
 		{Pattern: "POST /devices/{device}/remove", Serve: p.remove},
 		{Pattern: "GET /devices/{device}/tools", Serve: p.tools},
 		{Pattern: "POST /devices/{device}/tools/{tool}", Serve: p.call},

@@ -380,12 +380,12 @@ func TestOthers(t *testing.T) {
 		path string
 	}{{bob, "/devices/1"}, {bob, "/devices/kettle"}, {h.SignedInAs(h.Person), "/devices/" + fmt.Sprint(lamp.Number)}} {
 		for _, rest := range []string{"", "/live", "/now", "/settings", "/voice", "/tools", "/listening", "/listening?on=1",
-			"/listen"} {
+			"/listen", "/recordings", "/recordings/export"} {
 			if p := b.who.Get(b.path + rest); p.Status != http.StatusNotFound || p.Contains("set_volume") {
 				t.Errorf("GET %s%s gives %d %s", b.path, rest, p.Status, p.Text)
 			}
 		}
-		for _, rest := range []string{"/settings", "/voice", "/remove", "/tools/stop", "/tools/show", "/play"} {
+		for _, rest := range []string{"/settings", "/voice", "/remove", "/recordings/delete", "/tools/stop", "/tools/show", "/play"} {
 			if p := b.who.Post(b.path+rest, "name", "mine", "arg.text", "hello", "arg.url",
 				"http://a.example/"); p.Status != http.StatusNotFound {
 				t.Errorf("POST %s%s gives %d %s", b.path, rest, p.Status, p.Text)

@@ -3,6 +3,9 @@ package page
 import "patchbay/internal/i18n"
 
 const (
+	msgSoundQuestion = i18n.Message("Question, %.1f s")
+	msgSoundAnswer   = i18n.Message("Answer, %.1f s")
+
 	msgBrand   = i18n.Message("Patchbay")
 	msgSkip    = i18n.Message("Skip to the content")
 	msgMenu    = i18n.Message("Menu")
