@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"strconv"
 	"time"
 
 	"patchbay/internal/api"
@@ -18,6 +19,7 @@ type deviceRecordingsCmd struct {
 	Limit       int    `help:"Maximum number of turns that are listed, up to 200." default:"50" placeholder:"N"`
 	Out         string `help:"Write sounds, texts and tool calls to this ZIP file." placeholder:"FILE"`
 	Delete      bool   `help:"Permanently delete everything that is recorded of the device."`
+	Yes         bool   `short:"y" help:"Do not ask for confirmation."`
 	deviceFlags `embed:""`
 }
 
@@ -40,6 +42,7 @@ const (
 	msgRecordingAnswer   = i18n.Message("ANSWER")
 	msgRecordsNothing    = i18n.Message("%s is not recorded. Stored: %d turns, %.1f MiB.")
 	msgRecordsFor        = i18n.Message("%s is recorded; each turn is kept for %d days. Stored: %d turns, %.1f MiB.")
+	msgRemoveRecordings  = i18n.Message("Delete all recordings of device %d (%s) for good?")
 	msgRecordingsGone    = i18n.Message("%d recordings are deleted.")
 	msgRecordingsSaved   = i18n.Message("Written to %s: %d turns.")
 	msgBadDay            = i18n.Message("%s is %q; write a day as 2026-11-25")
@@ -57,11 +60,7 @@ func (c *deviceRecordingsCmd) Run(ctx context.Context, sh *shell) error {
 	return c.connect(ctx, sh, func(at *conn) error {
 		switch {
 		case c.Delete:
-			out, err := api.RemoveRecordings.Call(ctx, at.Client, control.DeviceRef{Device: c.Device})
-			if err != nil {
-				return missingDevice(err, c.Device)
-			}
-			return sh.result(out, func() { sh.say(msgRecordingsGone, out.Removed) })
+			return c.remove(ctx, sh, at)
 		case c.Out != "":
 			return c.export(ctx, sh, at, q)
 		}
@@ -71,6 +70,25 @@ func (c *deviceRecordingsCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(list, func() { sh.recordingTable(list) })
 	})
+}
+
+// remove deletes everything that is recorded.
+func (c *deviceRecordingsCmd) remove(ctx context.Context, sh *shell, at *conn) error {
+	d, err := c.find(ctx, at)
+	if err != nil {
+		return err
+	}
+	if !c.Yes && !sh.confirm(ctx, msgRemoveRecordings, d.Number, d.Name) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
+	}
+	out, err := api.RemoveRecordings.Call(ctx, at.Client, control.DeviceRef{Device: strconv.FormatInt(d.Number, 10)})
+	if err != nil {
+		return err
+	}
+	return sh.result(out, func() { sh.say(msgRecordingsGone, out.Removed) })
 }
 
 // days reads the days of the options.

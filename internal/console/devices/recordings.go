@@ -58,8 +58,8 @@ func (p *pages) recordings(v *page.Visit) {
 	v.Render(http.StatusOK, recordingsPage(v, &d, &recordingList{list, q.Text, q.After}))
 }
 
-// exportRecordings sends an archive. All of it is written first, because an error in its middle could
-// not be reported.
+// exportRecordings sends an archive. All of it is written first, because an error in its middle
+// could not be reported.
 func (p *pages) exportRecordings(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
