@@ -33,6 +33,8 @@ var (
 		(*control.Service).ListDeviceTools)
 	SayDevice = define("POST /api/v1/devices/{device}/say", "Have a device say a text aloud",
 		(*control.Service).SayDevice).taking(maxDeviceBody).lasting(sayLimit)
+	DeviceMusic = define("POST /api/v1/devices/{device}/music", "Play, pause, resume or end music on a device",
+		(*control.Service).DeviceMusic).taking(maxDeviceBody)
 	DeviceTimers = define("GET /api/v1/devices/{device}/timers", "List the timers and reminders of a device",
 		(*control.Service).DeviceTimers)
 	SetDeviceTimer = define("POST /api/v1/devices/{device}/timers", "Set a timer or a reminder on a device",
@@ -50,8 +52,8 @@ func (s *Server) deviceOperations() {
 	s.document("GET /api/v1/notices", "Stream device notifications as JSON lines", "application/x-ndjson", noticesOf{},
 		NoticeLine{}, s.notices)
 	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceVoice,
-		ChangeDeviceVoice, DeviceTools, SayDevice, DeviceTimers, SetDeviceTimer, CancelDeviceTimer,
-		Recordings, RemoveRecordings)
+		ChangeDeviceVoice, DeviceTools, SayDevice, DeviceMusic, DeviceTimers, SetDeviceTimer,
+		CancelDeviceTimer, Recordings, RemoveRecordings)
 	s.recordingFiles()
 	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device and stream progress and result as JSON lines",
 		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)

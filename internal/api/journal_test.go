@@ -133,6 +133,7 @@ var leavesNoRow = map[string]string{
 	"POST /api/v1/upstreams/{upstream}/check":        "looks, and keeps nothing",
 	"POST /api/v1/nodes/{node}/invoke":               "the call leaves its row in the audit trail",
 	"POST /api/v1/devices/{device}/say":              "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/devices/{device}/music":            "the call of the tool leaves its row in the audit trail",
 	"POST /api/v1/devices/{device}/timers":           "the call of the tool leaves its row in the audit trail",
 	"DELETE /api/v1/devices/{device}/timers/{timer}": "the call of the tool leaves its row in the audit trail",
 	"POST /api/v1/voice/engines/{engine}/check":      "looks, and keeps nothing",

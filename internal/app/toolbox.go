@@ -36,11 +36,11 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.
 	if err := b.Registry.Settings(t.bot, &c); err != nil {
 		return nil, hub.Access{}, false, err
 	}
-	timers, err := t.timers(ctx, b, turn)
+	always, err := t.turnTools(ctx, b, turn)
 	if err != nil {
 		return nil, hub.Access{}, false, err
 	}
-	if c.AllowTools = append(timers, c.AllowTools...); len(c.AllowTools) == 0 {
+	if c.AllowTools = append(always, c.AllowTools...); len(c.AllowTools) == 0 {
 		return nil, hub.Access{}, false, nil
 	}
 	if turn.Channel == learnChannel {
@@ -57,9 +57,9 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.
 	}, Rules: hub.JoinRules(own, bound)}, true, nil
 }
 
-// timers returns the tools for timers of the board that a turn comes from. A bot may use them
-// without further ado: they do nothing but ring there.
-func (t botToolbox) timers(ctx context.Context, b *hub.Hub, turn *talk.Turn) (names []string, err error) {
+// turnTools returns the tools of the board that a turn comes from which a bot may use without
+// further ado: they do nothing but ring there, or pause music.
+func (t botToolbox) turnTools(ctx context.Context, b *hub.Hub, turn *talk.Turn) (names []string, err error) {
 	mac, isBoard := strings.CutPrefix(turn.Person, xiaozhi.Kind+":")
 	if turn.Channel != xiaozhi.Channel || !isBoard {
 		return nil, nil
@@ -70,7 +70,7 @@ func (t botToolbox) timers(ctx context.Context, b *hub.Hub, turn *talk.Turn) (na
 	}
 	_, _, tools := b.FindProvider(hub.DeviceProviderID(d.Number))
 	for _, o := range tools {
-		if slices.Contains(xiaozhi.TimerTools, o.Tool.Name) {
+		if slices.Contains(xiaozhi.TurnTools, o.Tool.Name) {
 			names = append(names, o.Name)
 		}
 	}

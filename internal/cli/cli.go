@@ -50,6 +50,7 @@ type cli struct {
 		Say        deviceSayCmd        `cmd:"" help:"Have a device say a text aloud."`
 		Timers     deviceTimersCmd     `cmd:"" help:"List, set or cancel the timers and reminders of a device."`
 		Play       devicePlayCmd       `cmd:"" help:"Play a sound on a device."`
+		Music      deviceMusicCmd      `cmd:"" help:"Play music on a device, pause it, or end it."`
 		Stop       deviceStopCmd       `cmd:"" help:"Stop speech and playback on a device."`
 		Record     deviceRecordCmd     `cmd:"" help:"Record a few seconds from a device's microphone."`
 		Listen     deviceListenCmd     `cmd:"" help:"Stream audio from a device's microphone until Ctrl-C."`

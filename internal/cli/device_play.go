@@ -40,14 +40,8 @@ const maxPlayed = 2 << 20
 // Run plays the sound.
 func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
 	args := map[string]any{}
-	if strings.HasPrefix(c.Source, "http://") || strings.HasPrefix(c.Source, "https://") {
-		args["url"] = c.Source
-	} else {
-		sound, err := readSound(c.Source)
-		if err != nil {
-			return err
-		}
-		args["sound"] = sound // encoded as base64 in JSON
+	if err := addSound(args, c.Source); err != nil {
+		return err
 	}
 	if c.Text != "" {
 		args["text"] = c.Text
@@ -56,6 +50,20 @@ func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
 		args["later"] = true
 	}
 	return c.callTool(ctx, sh, toolPlay, args)
+}
+
+// addSound adds a URL, or the content of a file, to the arguments of a tool; empty: neither.
+func addSound(args map[string]any, source string) error {
+	switch {
+	case source == "":
+		return nil
+	case strings.HasPrefix(source, "http://"), strings.HasPrefix(source, "https://"):
+		args["url"] = source
+		return nil
+	}
+	sound, err := readSound(source)
+	args["sound"] = sound // encoded as base64 in JSON
+	return err
 }
 
 // readSound reads a sound file that devices can play.

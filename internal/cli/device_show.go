@@ -45,6 +45,9 @@ const (
 	toolStop   = "stop"
 	toolRecord = "record"
 	toolReboot = "reboot"
+
+	toolPlayMusic    = "play_music"
+	toolControlMusic = "control_music"
 )
 
 // Run shows the device.

@@ -30,6 +30,22 @@ type DeviceSaid struct {
 	Expires     time.Time `json:"expires_at,omitzero"`
 }
 
+// DeviceMusic plays music on a device, or controls it.
+type DeviceMusic struct {
+	Device string `path:"device" json:"-"`  // number, name or hardware address
+	Action string `json:"action,omitempty"` // pause, resume or stop; empty: play
+	URL    string `json:"url,omitempty"`    // of an Ogg-Opus, WAV or MP3 file or stream
+	Title  string `json:"title,omitempty"`  // that the device shows
+}
+
+// DeviceMusicState is the music of a device.
+type DeviceMusicState struct {
+	Playing bool    `json:"playing"` // it plays, or will when nobody speaks
+	Paused  bool    `json:"paused"`  // until it is resumed
+	Title   string  `json:"title,omitempty"`
+	Seconds float64 `json:"seconds"` // that were played
+}
+
 // DeviceTimer is a timer or a reminder of a device.
 type DeviceTimer struct {
 	ID      int64     `json:"id"`
@@ -74,6 +90,16 @@ const msgTool = i18n.Message("%s")
 // SayDevice has a device say a text.
 func (s *Service) SayDevice(ctx context.Context, c Caller, in DeviceSay) (out DeviceSaid, err error) {
 	err = s.callFor(ctx, c, in.Device, "say", in, &out)
+	return out, err
+}
+
+// DeviceMusic plays music on a device, or controls it.
+func (s *Service) DeviceMusic(ctx context.Context, c Caller, in DeviceMusic) (out DeviceMusicState, err error) {
+	name := "control_music"
+	if in.Action == "" {
+		name = "play_music"
+	}
+	err = s.callFor(ctx, c, in.Device, name, in, &out)
 	return out, err
 }
 

@@ -32,11 +32,15 @@ func (p *pages) play(v *page.Visit) {
 		return
 	}
 	v.Body = http.MaxBytesReader(v.W, v.Body, maxSoundForm)
-	o := outcome{Form: schemaform.Read(nil), Tool: d.tool(toolPlay), Online: d.Online}
+	args, err := readSound(v)
+	name := toolPlay
+	if args.Music {
+		name = toolPlayMusic
+	}
+	o := outcome{Form: schemaform.Read(nil), Tool: d.tool(name), Online: d.Online}
 	if o.Tool != nil {
 		o.Form = schemaform.Read(o.Tool.Input)
 	}
-	args, err := readSound(v)
 	if v.MultipartForm != nil {
 		defer v.MultipartForm.RemoveAll() //nolint:errcheck // at worst a temporary file stays
 	}
@@ -52,7 +56,7 @@ func (p *pages) play(v *page.Visit) {
 	if f := o.Form.Get(argLater); f != nil && args.Later {
 		f.Value = "true"
 	}
-	p.callTool(v, &d, toolPlay, text, &o)
+	p.callTool(v, &d, name, text, &o)
 	p.showOutcome(v, &d, &o)
 }
 
@@ -73,7 +77,9 @@ type sound struct {
 	Sound []byte `json:"sound,omitempty"`
 	URL   string `json:"url,omitempty"`
 	Text  string `json:"text,omitempty"`
+	Title string `json:"title,omitempty"` // of music
 	Later bool   `json:"later,omitempty"`
+	Music bool   `json:"-"`
 }
 
 // readSound reads the form.
@@ -85,6 +91,9 @@ func readSound(v *page.Visit) (s sound, err error) {
 		v.FormValue("arg.later") == "true"
 	if len(s.URL) > maxAddress || len(s.Text) > maxCaption {
 		return s, problem.New(problem.Invalid, msgFormLarge)
+	}
+	if s.Music = v.FormValue("music") == "true"; s.Music {
+		s.Title, s.Text = s.Text, ""
 	}
 	f, head, err := v.FormFile("file")
 	switch {

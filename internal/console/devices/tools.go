@@ -34,6 +34,9 @@ const (
 	toolTheme      = "self.screen.set_theme"
 	toolPhoto      = "self.camera.take_photo"
 
+	toolPlayMusic    = "play_music"
+	toolControlMusic = "control_music"
+
 	toolTimerSet, toolTimerList, toolTimerCancel = "timer_set", "timer_list", "timer_cancel"
 )
 
@@ -84,7 +87,7 @@ func toolID(name string) string {
 var msgTool = map[string]i18n.Message{
 	toolStatus: msgToolStatus, toolShow: msgShowText, "emotion": msgToolEmotion, toolAlert: msgAlert, toolPlay: msgPlay,
 	toolSay: msgSay, toolTimerSet: msgSetTimer, toolTimerList: msgListTimers, toolTimerCancel: msgCancelTimer,
-	toolStop:   msgStop,
+	toolStop: msgStop, toolPlayMusic: msgMusic, toolControlMusic: msgMusicControl,
 	toolRecord: msgRecord, "audio": msgToolAudio, toolReboot: msgRebootIt,
 	toolInfo: msgToolInfo, toolVolume: msgVolume, toolBrightness: msgBrightness, toolTheme: msgTheme,
 	toolPhoto:              msgPhoto,

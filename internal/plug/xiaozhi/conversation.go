@@ -351,6 +351,7 @@ func (c *Conversation) watchSilence() {
 			return
 		}
 		now := time.Now()
+		_, music := c.musicStatus()
 		c.mu.Lock()
 		limit := c.silenceTimeout
 		switch {
@@ -361,7 +362,7 @@ func (c *Conversation) watchSilence() {
 		}
 		left := limit - now.Sub(c.lastActivity)
 		// Audio that the voice has not heard yet may be speech.
-		if c.speaking || c.events.hasAudio() {
+		if c.speaking || music || c.events.hasAudio() {
 			left = limit
 		}
 		quiet := keepAlive - now.Sub(c.lastSent)

@@ -182,6 +182,9 @@ func (d *dialogue) follow(q *question, ended bool, answering *reply) {
 		d.c.StopPlayback()
 		q.interrupted, answering = answering, nil
 	}
+	if plays, _ := d.c.musicStatus(); plays && answering == nil && d.interrupts(q) {
+		d.c.StopPlayback()
+	}
 	switch {
 	case ended && answering != nil:
 		d.forget() // an echo, or somebody who shows attention

@@ -130,7 +130,9 @@ func (c *Conversation) enqueue(s *sound, generation uint64) error {
 			}
 		}
 		l.settleIdle()
-		l.held, l.paused = false, false
+		// An answer that is prepared comes first.
+		l.held = slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Answer })
+		l.paused = false
 	}
 	l.sounds = append(l.sounds, s)
 	signal(l.changed)
@@ -446,12 +448,26 @@ func (c *Conversation) quietFor(now time.Time) time.Duration {
 func (c *Conversation) hasMusic() bool {
 	c.list.mu.Lock()
 	defer c.list.mu.Unlock()
-	return c.list.hasMusic()
+	return c.list.music() != nil
 }
 
-// hasMusic requires mu.
-func (l *playlist) hasMusic() bool {
-	return slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Music })
+// musicStatus returns whether music plays at the moment, and whether it will go on by itself.
+func (c *Conversation) musicStatus() (plays, goesOn bool) {
+	l := &c.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.music()
+	return s != nil && l.inRound && l.last == s && !l.held, s != nil && !l.paused
+}
+
+// music returns the music that plays, or waits to; nil if there is none. Requires mu.
+func (l *playlist) music() *sound {
+	for _, s := range l.sounds {
+		if s.priority == Music && !s.ended {
+			return s
+		}
+	}
+	return nil
 }
 
 // pauseMusic pauses the music, or lets it go on. It returns false if there is none.
@@ -459,7 +475,7 @@ func (c *Conversation) pauseMusic(pause bool) bool {
 	l := &c.list
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.hasMusic() {
+	if l.music() == nil {
 		return false
 	}
 	l.paused, l.held = pause, false

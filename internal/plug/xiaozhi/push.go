@@ -326,10 +326,19 @@ func (b *Board) openSound(ctx context.Context, a toolArgs) (io.ReadCloser, error
 	if len(a.Sound) > 0 {
 		return io.NopCloser(bytes.NewReader(a.Sound)), nil
 	}
+	r, err := b.fetchSound(ctx, a.URL)
+	if err != nil {
+		return nil, err
+	}
+	return r.Body, nil
+}
+
+// fetchSound fetches a sound. The error is a *[tool.Error].
+func (b *Board) fetchSound(ctx context.Context, url string) (*http.Response, error) {
 	if b.boards.Fetch == nil {
 		return nil, tool.Fail(tool.Denied, "This server fetches nothing. Give the sound itself.", nil)
 	}
-	r, err := b.boards.Fetch(ctx, a.URL)
+	r, err := b.boards.Fetch(ctx, url)
 	if err != nil {
 		return nil, tool.Fail(tool.Failed, "The sound could not be fetched from its address.", err)
 	}
@@ -337,7 +346,7 @@ func (b *Board) openSound(ctx context.Context, a toolArgs) (io.ReadCloser, error
 		_ = r.Body.Close() // nothing was read
 		return nil, tool.Fail(tool.Failed, fmt.Sprintf("The address of the sound answers %s.", r.Status), nil)
 	}
-	return r.Body, nil
+	return r, nil
 }
 
 // newSource makes packets for a board from an Ogg-Opus, WAV or MP3 file. It reads the file while it

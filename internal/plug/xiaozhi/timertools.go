@@ -19,9 +19,9 @@ const (
 	ToolTimerCancel = "timer_cancel"
 )
 
-// TimerTools are the tools that a bot may use in a turn of the board, although its owner has not
+// TurnTools are the tools that a bot may use in a turn of the board, although its owner has not
 // allowed it any.
-var TimerTools = []string{ToolTimerSet, ToolTimerList, ToolTimerCancel}
+var TurnTools = []string{ToolTimerSet, ToolTimerList, ToolTimerCancel, ToolControlMusic}
 
 const (
 	// maxTimerText limits what a timer says, in runes.

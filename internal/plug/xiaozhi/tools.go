@@ -129,7 +129,7 @@ var builtinTools = func() []tool.Tool {
 			Input:     object("", laterSchema),
 			Dangerous: true, Audience: "user",
 		},
-	}, timerTools(object)...)
+	}, append(timerTools(object), musicTools(object)...)...)
 }()
 
 // Call implements [tool.Provider]. It carries out built-in tools here, and passes other calls to
@@ -149,6 +149,12 @@ func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error)
 		return tool.JSON(b.Status(ctx)), nil
 	case ToolStop:
 		return b.stopPlayback(), nil
+	case ToolPlayMusic:
+		res, err := b.playMusic(ctx, a)
+		b.boards.metrics.recordPush(call.Tool, err)
+		return res, err
+	case ToolControlMusic:
+		return b.controlMusic(a)
 	case ToolTimerSet, ToolTimerList, ToolTimerCancel:
 		return b.timerTool(ctx, call, a)
 	case ToolRecord:
