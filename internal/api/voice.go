@@ -9,6 +9,7 @@ const maxSound = 6 << 20
 var (
 	VoiceServices  = define("GET /api/v1/voice/services", "List the services of which one key is enough for a conversation", (*control.Service).VoiceServices)
 	SetUpVoice     = define("POST /api/v1/voice/setup", "Make and test speech engines and a bot from a key or from addresses", (*control.Service).SetUpVoice).lasting(checkLimit)
+	VoiceUsage     = define("GET /api/v1/voice/usage", "Return what boards have used of speech engines, by day, person, device and engine", (*control.Service).VoiceUsage)
 	EngineKinds    = define("GET /api/v1/voice/kinds", "List the kinds of speech engines with their settings", (*control.Service).EngineKinds)
 	ListEngines    = define("GET /api/v1/voice/engines", "List speech engines in their order, with their status", (*control.Service).ListEngines)
 	AddEngine      = define("POST /api/v1/voice/engines", "Add a speech engine", (*control.Service).AddEngine).lasting(checkLimit)
@@ -23,6 +24,6 @@ var (
 
 // voiceOperations adds the operations on speech engines.
 func (s *Server) voiceOperations() {
-	s.operate(VoiceServices, SetUpVoice, EngineKinds, ListEngines, AddEngine, ShowEngine, ChangeEngine, RemoveEngine,
-		MoveEngine, CheckEngine, SayWithEngine, HearWithEngine)
+	s.operate(VoiceServices, SetUpVoice, VoiceUsage, EngineKinds, ListEngines, AddEngine, ShowEngine, ChangeEngine,
+		RemoveEngine, MoveEngine, CheckEngine, SayWithEngine, HearWithEngine)
 }

@@ -282,5 +282,5 @@ func (e *examination) checkSpeechEngines(ctx context.Context) {
 func (s *speech) actions() control.VoiceActions {
 	return control.VoiceActions{Kinds: s.kinds, Configured: s.configured, Draft: s.draft, Shown: s.shown,
 		Texts: s.texts, Health: s.health, Where: s.where, Check: s.check, Say: s.say, Hear: s.hear,
-		Wyoming: s.wyoming, Refresh: s.refresh}
+		Wyoming: s.wyoming, Usage: s.usage.last, Refresh: s.refresh}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/voice/engine"
 )
@@ -185,12 +186,12 @@ func (s *speechUsage) finish() {
 	}
 }
 
-// since returns the sums of the last days, the first of which it returns too.
-func (s *speechUsage) since(ctx context.Context, days int) (string, store.SpeechSums, error) {
+// last returns the sums of a number of days up to today.
+func (s *speechUsage) last(ctx context.Context, days int) (u control.SpeechUsage, err error) {
 	if err := s.flush(ctx); err != nil {
-		return "", store.SpeechSums{}, err
+		return u, err
 	}
-	first := s.day(days - 1)
-	sums, err := s.table.Since(ctx, first)
-	return first, sums, err
+	u.Since, u.Currency = s.day(days-1), s.limits.Currency
+	u.SpeechSums, err = s.table.Since(ctx, u.Since)
+	return u, err
 }

@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -15,6 +17,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	boards "patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/store"
@@ -33,6 +36,7 @@ type billing struct {
 	mac      string
 	owner    store.Person
 	device   store.Device
+	key      string // for the API
 
 	url  string
 	base *Base
@@ -172,6 +176,13 @@ func TestSpeechUsageAndLimits(t *testing.T) {
 	seconds, characters := b.counted()
 	near(t, "seconds", today[b.device.Number].Heard.Seconds(), seconds)
 	near(t, "characters", float64(today[b.device.Number].Characters), float64(characters))
+	sums := b.usage(ctx)
+	near(t, "seconds of the API", sums.Total.Seconds, seconds)
+	for _, list := range [][]control.Usage{sums.Days, sums.People, sums.Devices, sums.Engines} {
+		if len(list) != 1 || list[0].Seconds != sums.Total.Seconds || list[0].Characters != int64(characters) {
+			t.Errorf("the sums are %+v", sums)
+		}
+	}
 
 	must(t, usage.Add(ctx, []store.SpeechUseKey{{Day: "2026-11-25", Owner: b.owner.ID, Device: 99, Engine: "elsewhere"}},
 		[]store.SpeechUse{{Uses: 1, Heard: time.Hour}}))
@@ -194,11 +205,27 @@ func TestSpeechUsageAndLimits(t *testing.T) {
 	}
 	board.Close()
 	stop()
-	stop = b.start()
-	defer stop()
-	sums, err := b.base.Store.SpeechUsage.Since(ctx, "2026-11-25")
-	must(t, err)
-	if len(sums.Days) != 2 || sums.Days[0].Name != "2026-11-26" || sums.Days[0].Uses != 2 {
+	b.start()
+	if sums = b.usage(ctx); len(sums.Days) != 2 || sums.Days[0].Name != "2026-11-26" || sums.Days[0].Uses != 2 {
 		t.Errorf("the days are %+v", sums.Days)
 	}
+}
+
+// usage returns what the API shows to the owner, who is an administrator.
+func (b *billing) usage(ctx context.Context) (u control.VoiceUsage) {
+	b.t.Helper()
+	if b.key == "" {
+		_, key, err := b.base.Accounts.AddKey(ctx, account.NewKey{Person: b.owner.ID, Name: "usage",
+			Scopes: []string{account.ScopeAdmin}})
+		must(b.t, err)
+		b.key = key
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/api/v1/voice/usage?days=2", nil)
+	must(b.t, err)
+	req.Header.Set("Authorization", "Bearer "+b.key)
+	resp, err := http.DefaultClient.Do(req)
+	must(b.t, err)
+	defer resp.Body.Close()
+	must(b.t, json.NewDecoder(resp.Body).Decode(&u))
+	return u
 }

@@ -60,6 +60,7 @@ type cli struct {
 
 	Voice struct {
 		Setup  voiceSetupCmd `cmd:"" help:"Set up hearing, speaking and a bot from one key, or from addresses."`
+		Usage  voiceUsageCmd `cmd:"" help:"Show what boards have used of speech engines."`
 		Engine struct {
 			Add   voiceEngineAddCmd   `cmd:"" help:"Add a speech engine."`
 			List  voiceEngineListCmd  `cmd:"" help:"List speech engines and their status."`

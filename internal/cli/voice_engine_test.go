@@ -22,6 +22,10 @@ func TestVoiceEngines(t *testing.T) {
 		!strings.Contains(got, "  base_url (required)") {
 		t.Errorf("the kinds are\n%s", got)
 	}
+	if got := d.ok("voice", "usage", "--days", "7"); !strings.Contains(got, "0:00 minutes heard, 0 characters spoken") {
+		t.Errorf("the usage: %s", got)
+	}
+	d.failing(exitFailed, "", []string{"voice", "usage", "--days", "400"}, "choose 1 to 366")
 	add := []string{"voice", "engine", "add", "cloud", "--set", "base_url=" + speech.URL, "--set", "format=wav"}
 	d.failing(exitFailed, "", append(add, "--set", "api_key=sk-wrong"), "refused its key", "Nothing was saved")
 	d.failing(exitFailed, "", append(add, "--kind", "morse"), `no kind of speech engine is called "morse"`)

@@ -33,8 +33,17 @@ type VoiceActions struct {
 	// Wyoming returns what Wyoming servers can do: those at the addresses or, without any, those on
 	// this machine.
 	Wyoming func(ctx context.Context, addresses []string) ([]WyomingServer, error)
+	// Usage returns what boards have used in a number of days up to today.
+	Usage func(ctx context.Context, days int) (SpeechUsage, error)
 	// Refresh takes up changes of the engines.
 	Refresh func(context.Context) error
+}
+
+// SpeechUsage are sums of what boards have used of speech engines since a day.
+type SpeechUsage struct {
+	Since    string
+	Currency string // of the costs; it may be empty
+	store.SpeechSums
 }
 
 // WyomingServer is a server of Home Assistant's protocol for voice.

@@ -44,6 +44,7 @@ func Routes(c *control.Service) []page.Route {
 type overview struct {
 	Engines  []control.Engine
 	Services []control.VoiceService
+	Usage    control.VoiceUsage
 	// Setup is the submitted form without its key, Wrong its error, and Set what it has made.
 	Setup control.VoiceSetup
 	Wrong string
@@ -61,6 +62,10 @@ func (p pages) show(v *page.Visit, status int, o *overview) {
 	}
 	services, err := p.VoiceServices(v.Context(), v.Operator(), control.Empty{})
 	if err != nil {
+		v.Fail(err)
+		return
+	}
+	if o.Usage, err = p.VoiceUsage(v.Context(), v.Operator(), control.VoiceUsageQuery{}); err != nil {
 		v.Fail(err)
 		return
 	}

@@ -78,6 +78,12 @@ func fake() control.VoiceActions {
 			language string) (control.EngineHeard, error) {
 			return control.EngineHeard{Text: language + " " + string(sound), TookMS: 77}, nil
 		},
+		Usage: func(context.Context, int) (control.SpeechUsage, error) {
+			use := store.SpeechUse{Uses: 12, Heard: 65 * time.Second, Characters: 1234, Cost: 1_250_000}
+			return control.SpeechUsage{Since: "2026-10-27", Currency: "USD", SpeechSums: store.SpeechSums{
+				Days:    []store.SpeechSum{{Name: "2026-11-25", SpeechUse: use}},
+				Devices: []store.SpeechSum{{ID: "7", SpeechUse: use}}}}, nil
+		},
 		Refresh: func(context.Context) error { return nil },
 	}
 }
@@ -94,6 +100,10 @@ func TestEngines(t *testing.T) {
 	ada := r.SignedInAs(r.Person)
 	if p := r.SignedInAs(r.Bob).Get("/settings/voice"); p.Status != http.StatusForbidden && p.Status != http.StatusNotFound {
 		t.Errorf("a member sees %d %s", p.Status, p.Text)
+	}
+	if p := ada.Get("/settings/voice"); !p.Contains("1:05 minutes heard", "1.25 USD",
+		"2026-11-25", "7 (removed)") {
+		t.Errorf("the usage: %s", p.Text)
 	}
 	if p := ada.Get("/settings/voice/new"); !p.Contains("new?kind=openai", "listens and speaks") {
 		t.Errorf("the kinds: %s", p.Text)
