@@ -210,7 +210,7 @@ func (s *Service) ExportRecordings(ctx context.Context, c Caller, q RecordingQue
 		last := page[len(page)-1]
 		f.After = store.RecordCursor{At: last.At, ID: last.Turn}
 	}
-	file, err := z.Create(recordingsFile)
+	file, err := z.CreateHeader(&zip.FileHeader{Name: recordingsFile, Method: zip.Deflate, Modified: time.Now()})
 	if err != nil {
 		return 0, err
 	}

@@ -56,8 +56,7 @@ func packets(t testing.TB, file []byte) (list [][]byte) {
 	}
 }
 
-// checkSound checks that the question is a piece of what was said, with all of its voice, and the
-// answer is what the board got.
+// checkSound checks that the question has what was said, and the answer is what the board got.
 func (h *testServer) checkSound(r store.Recording, said, got [][]byte) {
 	h.t.Helper()
 	sound, err := h.Store.Recordings.Sound(h.t.Context(), r.Turn)
@@ -69,15 +68,24 @@ func (h *testServer) checkSound(r store.Recording, said, got [][]byte) {
 	if wanted := time.Duration(len(answer)) * 60 * time.Millisecond; r.AnswerLength != wanted {
 		h.t.Errorf("the answer lasts %s, not %s", r.AnswerLength, wanted)
 	}
-	at := -1
-	for i := 0; i+len(question) <= len(said) && at < 0; i++ {
-		if slices.EqualFunc(question, said[i:i+len(question)], bytes.Equal) {
-			at = i
+	// The voice alone lasts for 1.6 s. Silence of the board may be before and after it.
+	if n := longestRun(question, said); n < 27 || r.QuestionLength < 1600*time.Millisecond {
+		h.t.Errorf("the question of %s has %d packets of what was said", r.QuestionLength, n)
+	}
+}
+
+// longestRun returns the length of the longest run of packets that both lists have.
+func longestRun(a, b [][]byte) (longest int) {
+	for i := range a {
+		for j := range b {
+			n := 0
+			for i+n < len(a) && j+n < len(b) && bytes.Equal(a[i+n], b[j+n]) {
+				n++
+			}
+			longest = max(longest, n)
 		}
 	}
-	if at < 0 || r.QuestionLength < 1600*time.Millisecond { // the voice alone lasts so long
-		h.t.Errorf("the question of %s is not what was said", r.QuestionLength)
-	}
+	return longest
 }
 
 // TestRecordings has a board ask while its owner wants that recorded, and before.
@@ -131,7 +139,9 @@ func TestRecordingOfInterruptedAnswer(t *testing.T) {
 	must(t, b.Boot(ctx))
 	d := h.row(ctx, b)
 	set(t, h, d, xiaozhi.VoiceSettings{Record: 1})
+	asked := make(chan struct{})
 	h.bindScript(ctx, b, func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+		close(asked)
 		if err := emit(talk.Text("This is a long story. ")); err != nil {
 			return err
 		}
@@ -141,10 +151,13 @@ func TestRecordingOfInterruptedAnswer(t *testing.T) {
 	must(t, b.Hold(ctx))
 	must(t, b.Talk(ctx, spoken(t)))
 	must(t, b.Release(ctx))
-	_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking })
-	must(t, err)
+	select {
+	case <-asked:
+	case <-ctx.Done():
+		t.Fatal("the bot was not asked")
+	}
 	must(t, b.Abort(ctx))
-	_, err = b.Await(ctx, func(v sim.View) bool { return v.Answers == 1 })
+	_, err := b.Await(ctx, func(v sim.View) bool { return v.Answers == 1 })
 	must(t, err)
 	clean(t, b)
 	list := h.recordings(d)
