@@ -169,6 +169,8 @@ func TestEveryKey(t *testing.T) {
 		"speech.speak_model": "tts-1", "speech.voice": "nova", "speech.format": "wav",
 		"speech.speak_url": "http://127.0.0.1:8880/v1", "speech.speak_key": "k",
 		"speech.listen_command": "whisper-cli, -f, {file}", "speech.speak_command": "espeak-ng, --stdout",
+		"speech.person_minutes": "60", "speech.person_characters": "50000", "speech.device_minutes": "30",
+		"speech.device_characters": "20000", "speech.currency": "USD",
 		"nodes.allow": "camera.snap", "nodes.deny": "system.run", "nodes.approve_local": "false",
 		"nodes.connections": "100",
 	}
