@@ -169,12 +169,11 @@ func (s *answerText) Heard() (text string, whole bool) {
 	return s.heard, s.whole
 }
 
-// echoTime is for how long a board may still hear what it has spoken: buffers, and an echo in the
-// text of the recogniser.
+// echoTime is for how long before a question a board has spoken what may be an echo in it.
 const echoTime = 10 * time.Second
 
 // maxSpoken limits the sentences that a [spokenTexts] remembers.
-const maxSpoken = 16
+const maxSpoken = 24
 
 // spokenTexts are the last sentences that a board has spoken.
 type spokenTexts struct {
@@ -195,12 +194,12 @@ func (s *spokenTexts) add(text string, now time.Time) {
 	}
 }
 
-// last returns what may still be heard.
-func (s *spokenTexts) last(now time.Time) string {
+// since returns what was spoken since a time.
+func (s *spokenTexts) since(t time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := 0
-	for first < len(s.ends) && now.Sub(s.ends[first]) > echoTime {
+	for first < len(s.ends) && s.ends[first].Before(t) {
 		first++
 	}
 	return strings.Join(s.texts[first:], " ")

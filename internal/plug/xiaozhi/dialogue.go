@@ -73,7 +73,8 @@ type dialogue struct {
 	ctx     context.Context
 	ends    *endpoint.Detector
 	mode    string
-	recent  []int16 // the last sound before speech, at most preroll
+	recent  []int16   // the last sound before speech, at most preroll
+	echoes  time.Time // until then, an answer may be heard that is over
 	sound   questionSound
 	asking  *question
 	last    *reply      // the newest; nil before the first
@@ -150,6 +151,9 @@ func (d *dialogue) onAudio(e Event) {
 	if answering != nil && (d.mode != wire.ModeRealtime || d.asking == nil && answering.justBegan(e.At)) {
 		return // it may be the board's own sound
 	}
+	if answering != nil {
+		d.echoes = e.At.Add(echoTail)
+	}
 	d.sound.hear(e.Opus)
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
@@ -164,7 +168,7 @@ func (d *dialogue) onAudio(e Event) {
 	default:
 		d.keep(samples)
 		if event == endpoint.Began {
-			d.begin(answering != nil)
+			d.begin(answering != nil, e.At.Before(d.echoes))
 		}
 	}
 	d.greetWhenQuiet(e.At)
@@ -195,6 +199,7 @@ func (d *dialogue) follow(q *question, ended bool, answering *reply) {
 		if age < stableText {
 			return
 		}
+		text = d.said(q, text)
 		d.ends.SetSilence(cmp.Or(q.silence, words.Pause(text)))
 		if d.ends.Quiet() >= draftQuiet && d.ends.Lasted() < draftSpeech {
 			d.draft(q, text)
@@ -223,12 +228,13 @@ func (d *dialogue) current() (*engine.Chain, VoiceSettings) {
 }
 
 // begin begins a question.
-func (d *dialogue) begin(answering bool) {
+func (d *dialogue) begin(overAnswer, mayEcho bool) {
 	chain, s := d.current()
 	d.ends.SetSilence(cmp.Or(time.Duration(s.Silence), defaultPause))
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	q := &question{ctx: ctx, cancel: cancel, over: make(chan struct{}), overAnswer: answering,
-		silence: time.Duration(s.Silence), language: s.Language, exits: s.ExitPhrases, loudness: d.ends.Loudness()}
+	q := &question{ctx: ctx, cancel: cancel, over: make(chan struct{}), overAnswer: overAnswer,
+		mayEcho: mayEcho, began: time.Now(), silence: time.Duration(s.Silence), language: s.Language,
+		exits: s.ExitPhrases, loudness: d.ends.Loudness()}
 	if s.Language == d.c.device.Language && !words.HasOwnScript(s.Language) {
 		q.language = "" // nobody has set it: boards are in English because nobody changed that
 	}

@@ -3,7 +3,6 @@ package xiaozhi
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +21,14 @@ const (
 	draftSpeech = 10 * time.Second
 	maxDrafts   = 3
 	// interruptVoice is how much of what is said over an answer must certainly be voice, and
-	// interruptWords how many words it must have.
-	interruptVoice = 300 * time.Millisecond
-	interruptWords = 2
+	// interruptWords how many words it must have that were not spoken: after an echo, which may be
+	// misunderstood, interruptAfterEcho.
+	interruptVoice     = 300 * time.Millisecond
+	interruptWords     = 2
+	interruptAfterEcho = 3
+	// echoTail is for how long after its sound an echo is still heard: what the board has not
+	// played yet, its microphone's queue, and the time after which a voice is detected.
+	echoTail = 600 * time.Millisecond
 )
 
 // question is speech that is being recognised.
@@ -36,8 +40,11 @@ type question struct {
 	language    string
 	exits       []string // phrases that end the conversation, besides the usual ones
 	loudness    float64
-	overAnswer  bool   // it began while an answer was played
+	overAnswer  bool // it began while an answer was played
+	mayEcho     bool // or while its echo was still heard
+	began       time.Time
 	interrupted *reply // that it has interrupted; nil: none
+	stops       bool   // it has interrupted by a word for that
 	voiced      time.Duration
 	ended       time.Time // when the last voice was heard
 	sound       *soundFile
@@ -100,15 +107,35 @@ func (q *question) isComplete() bool {
 // certainly voice, and more than an echo of the board or a sign of attention.
 func (d *dialogue) interrupts(q *question) bool {
 	text, _ := q.partial()
-	spoken := d.spoken.last(time.Now())
-	switch {
-	case text == "":
+	if text == "" {
 		return false
-	case words.HasStop(text, spoken):
+	}
+	spoken := d.spokenBefore(q)
+	if words.HasStop(text, spoken) {
+		q.stops = true
 		return true
 	}
-	return d.ends.SureDuration() >= interruptVoice && words.Count(text) >= interruptWords &&
-		!words.IsBackchannel(text) && !words.IsEcho(text, spoken)
+	said, enough := words.AfterEcho(text, spoken), interruptWords
+	if said != text {
+		enough = interruptAfterEcho
+	}
+	return d.ends.SureDuration() >= interruptVoice && words.CountNew(said, spoken) >= enough &&
+		!words.IsBackchannel(said) && !words.IsEcho(said, spoken)
+}
+
+// spokenBefore returns what may be an echo in a question.
+func (d *dialogue) spokenBefore(q *question) string { return d.spoken.since(q.began.Add(-echoTime)) }
+
+// said returns what a person has said of what was recognised.
+func (d *dialogue) said(q *question, recognised string) string {
+	if !q.mayEcho {
+		return recognised
+	}
+	spoken := d.spokenBefore(q)
+	if q.interrupted == nil && words.IsEcho(recognised, spoken) {
+		return ""
+	}
+	return words.AfterEcho(recognised, spoken)
 }
 
 // draft is an answer to what somebody seems to have said, while it is not certain.
@@ -129,7 +156,7 @@ func (d *dialogue) draft(q *question, text string) {
 		}
 		d.revise(q)
 	}
-	if q.drafts == maxDrafts || q.interrupted != nil || d.answering() != nil ||
+	if q.drafts == maxDrafts || q.overAnswer || q.interrupted != nil || d.answering() != nil ||
 		d.last != nil && !d.last.isOver() || words.IsExit(text) || words.IsNoise(text) ||
 		words.IsStop(text) || words.IsForeign(text, q.language) {
 		return
@@ -183,7 +210,7 @@ const (
 	aStop // of the answer that it has interrupted, or of music
 )
 
-// meaning returns what a question means.
+// meaning returns what a question means, whose text is what a person has said of it.
 func (d *dialogue) meaning(q *question, text string) meaning {
 	empty, foreign := words.Letters(text) == "", words.IsForeign(text, q.language)
 	d.mu.Lock()
@@ -194,7 +221,9 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 	case (empty || foreign) && bystander,
 		foreign && q.voiced < foreignVoice,
 		words.IsNoise(text) && q.voiced < noiseVoice && !awaited,
-		!empty && q.overAnswer && q.interrupted == nil && words.IsEcho(text, d.spoken.last(time.Now())):
+		empty && words.Letters(q.final.Text) != "", // an echo
+		!empty && q.overAnswer && q.interrupted == nil &&
+			words.CountNew(text, d.spokenBefore(q)) < interruptWords:
 		return nothing
 	case empty:
 		return unclear
@@ -204,11 +233,9 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 		return aQuestion // the bot knows what ends what it has begun
 	case words.IsExit(text):
 		return aFarewell
-	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()):
+	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()),
+		q.stops && words.IsStopInEcho(text, d.spokenBefore(q)):
 		return aStop
 	}
 	return aQuestion
 }
-
-// transcriptOf returns the text of a question as it is shown and asked.
-func transcriptOf(h heard) string { return strings.TrimSpace(h.Text) }

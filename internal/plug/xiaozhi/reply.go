@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -252,7 +253,8 @@ func (r *reply) answerSpeech(q *question) {
 		}
 		return
 	}
-	d, text := r.dialogue, transcriptOf(q.final)
+	d := r.dialogue
+	text := strings.TrimSpace(d.said(q, q.final.Text))
 	if r.record != nil {
 		r.record.question = q.sound
 	}

@@ -5,6 +5,7 @@
 package words
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ var (
 	// exits end a conversation.
 	exits = []string{"退出", "再见", "拜拜", "结束对话", "goodbye", "bye", "byebye", "thatsall"}
 	// stops interrupt an answer at once.
-	stops = []string{"停", "停下", "停止", "别说了", "不要说了", "闭嘴", "安静", "打住", "等等", "等一下", "stop",
+	stops = []string{"停", "停一下", "停下", "停止", "别说了", "不要说了", "闭嘴", "安静", "打住", "等等", "等一下", "stop",
 		"wait", "stopit", "shutup", "bequiet", "holdon", "enough", "cancel"}
 	// backchannels show that somebody listens. They interrupt nobody.
 	backchannels = []string{"嗯", "嗯嗯", "对", "对对", "对对对", "是", "是的", "是啊", "好", "好的", "哦", "噢",
@@ -64,20 +65,52 @@ func Is(text string, list []string) bool {
 
 // Count returns the number of words of a text. Each Chinese or Japanese character is one.
 func Count(text string) (n int) {
-	in := false
-	for _, r := range text {
-		switch {
-		case isIdeogram(r):
-			n, in = n+1, false
-		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r), r == '\'', r == '’':
-			if !in {
-				n, in = n+1, true
-			}
-		default:
-			in = false
+	for range all(text) {
+		n++
+	}
+	return n
+}
+
+// CountNew returns the number of words of a text that are not in another one.
+func CountNew(text, known string) (n int) {
+	has := map[string]bool{}
+	for word := range all(strings.ToLower(known)) {
+		has[word] = true
+	}
+	for word := range all(strings.ToLower(text)) {
+		if !has[word] {
+			n++
 		}
 	}
 	return n
+}
+
+// all yields the words of a text.
+func all(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		first := -1 // of the word, in bytes
+		for i, r := range text {
+			part := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '\'' || r == '’'
+			switch {
+			case first < 0 || part && !isIdeogram(r):
+			case !yield(text[first:i]):
+				return
+			default:
+				first = -1
+			}
+			switch {
+			case isIdeogram(r):
+				if !yield(string(r)) {
+					return
+				}
+			case part && first < 0 && r != '\'' && r != '’' && !unicode.IsMark(r):
+				first = i
+			}
+		}
+		if first >= 0 {
+			yield(text[first:])
+		}
+	}
 }
 
 func isIdeogram(r rune) bool {

@@ -1,8 +1,10 @@
 package words
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestPause(t *testing.T) {
@@ -82,6 +84,25 @@ func TestEcho(t *testing.T) {
 			t.Errorf("%q says stop: %t", text, got)
 		}
 	}
+	for heard, want := range map[string]string{
+		"最高温度二十度明天有后天怎么样": "后天怎么样", "it will stay cold until Sunday, and Friday": "and Friday", "": "",
+		"后天呢": "后天呢", "what about Friday": "what about Friday", "IT WILL STAY cool": "",
+	} {
+		if got := AfterEcho(heard, spoken); got != want {
+			t.Errorf("after the echo in %q: %q, want %q", heard, got, want)
+		}
+	}
+	if n := CountNew("明天呢 it's Friday, until", spoken); n != 3 {
+		t.Errorf("%d new words", n)
+	}
+	for text, stop := range map[string]bool{
+		"cool until stop ember": true, "最高温停": true, "stop it will": true, "停，后天呢": false,
+		"stop, what about Friday": false,
+	} {
+		if got := IsStopInEcho(text, spoken); got != stop {
+			t.Errorf("%q says no more than stop: %t", text, got)
+		}
+	}
 	if HasStop("停", "公交车停在路边") || HasStop("stop", "the last stop") {
 		t.Error("a stop that the board has spoken itself")
 	}
@@ -94,6 +115,10 @@ func FuzzEcho(f *testing.F) {
 			t.Errorf("%q is no echo of itself", heard)
 		}
 		HasStop(heard, spoken)
+		IsStopInEcho(heard, spoken)
+		if rest := AfterEcho(heard, spoken); utf8.ValidString(heard) && !strings.HasSuffix(heard, rest) {
+			t.Errorf("%q is not the end of %q", rest, heard)
+		}
 		Pause(heard)
 		IsForeign(heard, spoken)
 	})

@@ -91,7 +91,12 @@ type Options struct {
 	Steady bool
 	// KeepAudio keeps the packets of answers.
 	KeepAudio bool
-	Faults    Faults
+	// Play, if not nil, gets each packet of an answer and the time at which the loudspeaker begins
+	// with it. Record, if not nil, returns what the microphone has heard in the 60 ms before a
+	// time, in place of silence. They must not call the board.
+	Play   func(at time.Time, opus []byte)
+	Record func(at time.Time) (opus []byte)
+	Faults Faults
 
 	// TLS is the configuration for servers with private certificates; nil: the default.
 	TLS *tls.Config

@@ -56,12 +56,16 @@ func (b *Board) record(ctx context.Context) {
 	}
 	for i := 0; netx.Wait(ctx, time.Until(due)) == nil; i++ {
 		due = due.Add(wire.UplinkFrame)
+		opus := silence(i)
+		if b.opt.Record != nil {
+			opus = b.opt.Record(due.Add(-wire.UplinkFrame))
+		}
 		b.mu.Lock()
 		if ctx.Err() != nil {
 			b.mu.Unlock()
 			return
 		}
-		opus := silence(i)
+		b.spoken = b.spoken || b.opt.Record != nil
 		if len(b.speech) > 0 {
 			opus = b.speech[0]
 			b.speech = b.speech[1:]

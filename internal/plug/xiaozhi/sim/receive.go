@@ -181,6 +181,9 @@ func (b *Board) onAudio(ch *audioChannel, opus []byte, timestamp uint32, at time
 		}
 		b.changed()
 	}
+	if b.opt.Play != nil {
+		b.opt.Play(ch.play.ends.Add(-ch.play.frame), opus)
+	}
 	if b.opt.KeepAudio {
 		a.Audio = append(a.Audio, opus)
 	}

@@ -127,3 +127,13 @@ func decode(packets [][]byte) (pcm []int16, err error) {
 	}
 	return pcm, nil
 }
+
+// Speech returns the speech without the sound around it, at 16 kHz, with a loudness as a share of
+// the loudest possible.
+func (c *Clip) Speech(loudness float64) []float64 {
+	speech := slices.Clone(c.pcm[c.begin:c.end])
+	for i := range speech {
+		speech[i] *= loudness * math.MaxInt16 / c.loudness
+	}
+	return speech
+}

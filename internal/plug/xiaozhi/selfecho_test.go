@@ -1,0 +1,291 @@
+package xiaozhi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/internal/netx"
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+	"patchbay/internal/voice/endpoint/endpointtest"
+	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/opus"
+)
+
+const (
+	// echoDelay is how much later than its loudspeaker plays it a board's microphone has a sound.
+	echoDelay = 100 * time.Millisecond
+	// wordDelay is how much later than it was said a recogniser knows a word.
+	wordDelay = 200 * time.Millisecond
+	// roomTime is how much sound a room keeps.
+	roomTime = 16 * time.Second
+)
+
+// room is where a board stands that cancels no echo: its microphone hears what its loudspeaker
+// plays, and people. It is also the recogniser, which understands all words, also those of the
+// board, and some of them wrongly.
+type room struct {
+	t       testing.TB
+	echo    float64              // share of what the loudspeaker plays
+	speech  map[string][]float64 // sentences as people and the engine say them, at 16 kHz
+	encoder *opus.Encoder
+	decoder *opus.Decoder
+
+	mu      sync.Mutex
+	began   time.Time
+	sound   [int(roomTime/time.Second) * engine.Rate]float64
+	before  int // sample before which the microphone has heard everything
+	words   []roomWord
+	unheard int // words until the next that is misunderstood
+}
+
+type roomWord struct {
+	text string
+	said time.Time
+}
+
+// newRoom returns a room in which the echo is so many decibels louder than people.
+func newRoom(ctx context.Context, t *testing.T, decibels float64) *room {
+	t.Helper()
+	clips, err := endpointtest.Clips("../../voice")
+	must(t, err)
+	r := &room{t: t, echo: math.Pow(10, decibels/20), speech: map[string][]float64{}, began: time.Now()}
+	for _, c := range clips {
+		if c.Packets != nil {
+			name := strings.TrimSuffix(c.Name, ".opk")
+			r.speech[strings.ReplaceAll(name[3:], "_", " ")] = c.Speech(0.06)
+		}
+	}
+	r.speech["stop"] = r.speech["stop the music"][:engine.Rate*3/10]
+	pool := opus.NewEncoderPool(1)
+	r.encoder, err = pool.Open(ctx, opus.Encoding{SampleRate: engine.Rate, Frame: wire.UplinkFrame})
+	must(t, err)
+	t.Cleanup(func() { // after the board's end
+		r.encoder.Close()
+		must(t, pool.Close(context.Background()))
+	})
+	r.decoder, err = opus.NewDecoder(engine.Rate)
+	must(t, err)
+	return r
+}
+
+// at returns the number of the sample at a time.
+func (r *room) at(t time.Time) int { return int(t.Sub(r.began) * engine.Rate / time.Second) }
+
+// add mixes a sound into what the microphone hears. Requires mu.
+func (r *room) add(at time.Time, sound []float64, share float64) {
+	first := r.at(at)
+	for i, s := range sound {
+		if first+i >= r.before {
+			r.sound[(first+i)%len(r.sound)] += share * s
+		}
+	}
+}
+
+// say has a person say a sentence. It returns when they begin.
+func (r *room) say(text string) time.Time {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(now, r.speech[text], 1)
+	r.addWords(now, text)
+	return now
+}
+
+// addWords adds the words of sentences that begin at a time. Requires mu.
+func (r *room) addWords(at time.Time, texts ...string) {
+	for _, text := range texts {
+		length := time.Duration(len(r.speech[text])) * time.Second / engine.Rate
+		words := strings.Fields(text)
+		for i, word := range words {
+			r.words = append(r.words, roomWord{word, at.Add(length * time.Duration(i+1) / time.Duration(len(words)))})
+		}
+		at = at.Add(length)
+	}
+}
+
+// sentences returns the sentences of a text that is spoken.
+func sentences(text string) (list []string) {
+	for s := range strings.SplitSeq(text, ".") {
+		if s = strings.ToLower(strings.TrimSpace(s)); s != "" {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// onEvent is the board's [sim.Options].OnEvent: the words of the board are heard a bit wrongly.
+func (r *room) onEvent(e sim.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	switch e.Kind {
+	case sim.EventSentence:
+		had := len(r.words)
+		r.addWords(now, sentences(e.Text)...)
+		for i := had; i < len(r.words); i++ {
+			if r.unheard++; r.unheard%5 == 0 {
+				r.words[i].text = "ember"
+			}
+		}
+	case sim.EventState: // what was not played is not heard
+		r.words = slices.DeleteFunc(r.words, func(w roomWord) bool { return w.said.After(now.Add(echoDelay)) })
+	}
+}
+
+// play is the board's [sim.Options].Play.
+func (r *room) play(at time.Time, packet []byte) {
+	pcm := make([]int16, r.decoder.Samples(opus.MaxDuration))
+	n, err := r.decoder.Decode(packet, pcm)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	sound := make([]float64, n)
+	for i := range sound {
+		sound[i] = float64(pcm[i])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(at.Add(echoDelay), sound, r.echo)
+}
+
+// record is the board's [sim.Options].Record.
+func (r *room) record(until time.Time) []byte {
+	pcm := make([]int16, engine.Rate*wire.UplinkFrame/time.Second)
+	r.mu.Lock()
+	first := r.at(until.Add(-wire.UplinkFrame))
+	for i := range pcm {
+		s := &r.sound[(first+i)%len(r.sound)]
+		pcm[i] = int16(max(math.MinInt16, min(math.MaxInt16, *s)))
+		*s = 0
+	}
+	r.before = first + len(pcm)
+	r.mu.Unlock()
+	packet, err := r.encoder.Encode(pcm, nil)
+	if err != nil {
+		r.t.Error(err)
+	}
+	return packet
+}
+
+// heard returns the words that were said between two times.
+func (r *room) heard(from, to time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortStableFunc(r.words, func(a, b roomWord) int { return a.said.Compare(b.said) })
+	var words []string
+	for _, w := range r.words {
+		if w.said.After(from) && w.said.Before(to) {
+			words = append(words, w.text)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// engine returns an engine that says the room's sentences, and understands them.
+func (r *room) engine() engine.Engine {
+	var began sync.Map // of utterances, by their numbers
+	listener := &streamListener{text: func(utterance int, _ time.Duration, finished bool) string {
+		now := time.Now()
+		from, _ := began.LoadOrStore(utterance, now.Add(-time.Second))
+		if finished {
+			return r.heard(from.(time.Time), now)
+		}
+		return r.heard(from.(time.Time), now.Add(-wordDelay))
+	}}
+	speak := func(_ context.Context, text string, _ engine.Manner) (engine.Clip, error) {
+		var sound bytes.Buffer
+		for _, s := range sentences(text) {
+			for _, sample := range r.speech[s] {
+				_ = binary.Write(&sound, binary.LittleEndian, int16(sample)) // never fails
+			}
+		}
+		return engine.Clip{Format: engine.PCM, Rate: engine.Rate, Sound: io.NopCloser(&sound)}, nil
+	}
+	return engine.Engine{Listener: listener, Speaker: engine.SpeakOnce(speak)}
+}
+
+// TestSelfEcho has a board without echo cancellation hear itself while it speaks. It must not
+// interrupt itself or answer itself, and has to hear somebody who says "stop". With CHECK_ALL, it
+// speaks for ten minutes, and most stops have to come within 700 ms.
+func TestSelfEcho(t *testing.T) {
+	t.Parallel()
+	answers, stops, echoes := 1, 1, []float64{-6}
+	if os.Getenv("CHECK_ALL") != "" {
+		answers, stops, echoes = 40, 10, []float64{-20, -10, -6}
+	}
+	const question = "tell me a story about a dog"
+	parts := []string{"Turn on the light in the kitchen.", "What is the weather today.", "Please take a photo.",
+		"Set the volume to fifty.", "Good morning.", "What time is it now."}
+	for _, decibels := range echoes {
+		t.Run(fmt.Sprint(decibels, " dB"), func(t *testing.T) {
+			t.Parallel()
+			ctx := limit(t, time.Duration(answers+stops)*20*time.Second)
+			r := newRoom(ctx, t, decibels)
+			h := newTestServer(t, testServerOptions{boards: withEngines(engine.Link{Name: "room", Engine: r.engine()})})
+			b := h.device(sim.Options{Lang: "en-US", Mode: wire.ModeRealtime, OnEvent: r.onEvent, Play: r.play,
+				Record: r.record})
+			must(t, b.Boot(ctx))
+			var asked atomic.Int32
+			whole := strings.Join(parts, " ")
+			if answers > 1 {
+				whole += " " + whole
+			}
+			h.bindScript(ctx, b, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+				if asked.Add(1); !strings.HasSuffix(turn.Text(), question) {
+					t.Errorf("the bot was asked %q", turn.Text())
+				}
+				return emit(talk.Text(whole))
+			})
+			must(t, b.Press(ctx))
+			for n := range answers {
+				r.say(question)
+				_, err := b.Await(ctx, func(v sim.View) bool { return v.Answers == n+1 && v.State == sim.Listening })
+				must(t, err)
+				if diff := cmp.Diff(whole, strings.Join(b.LastAnswer().Sentences, " ")); diff != "" {
+					t.Errorf("answer %d:\n%s", n, diff)
+				}
+				must(t, netx.Wait(ctx, 2*time.Second)) // the board hears the rest of its echo
+			}
+			quick := 0
+			for n := range stops {
+				r.say(question)
+				_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking && v.Displayed != "" })
+				must(t, err)
+				must(t, netx.Wait(ctx, 500*time.Millisecond+rand.N(3*time.Second)))
+				said := r.say("stop")
+				_, err = b.Await(ctx, func(v sim.View) bool { return v.Answers == answers+n+1 && v.State == sim.Listening })
+				must(t, err)
+				took := time.Since(said)
+				t.Logf("stopped after %s", took.Round(time.Millisecond))
+				if took <= 700*time.Millisecond {
+					quick++
+				}
+				must(t, netx.Wait(ctx, 2*time.Second))
+			}
+			if int(asked.Load()) != answers+stops {
+				t.Errorf("the bot was asked %d times, not %d", asked.Load(), answers+stops)
+			}
+			if os.Getenv("CHECK_ALL") != "" && quick < stops*9/10 {
+				t.Errorf("%d of %d stops were quick", quick, stops)
+			}
+			clean(t, b)
+		})
+	}
+}
