@@ -222,7 +222,7 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 		foreign && q.voiced < foreignVoice,
 		words.IsNoise(text) && q.voiced < noiseVoice && !awaited,
 		empty && words.Letters(q.final.Text) != "", // an echo
-		!empty && q.overAnswer && q.interrupted == nil &&
+		!empty && q.overAnswer && q.interrupted == nil && !words.IsExit(text) &&
 			words.CountNew(text, d.spokenBefore(q)) < interruptWords:
 		return nothing
 	case empty:

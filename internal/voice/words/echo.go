@@ -10,8 +10,8 @@ import (
 // to be an echo.
 const echoShare = 0.6
 
-// maxCompared limits the letters that are compared: half a minute of quick speech has 600. Of longer
-// texts the end counts.
+// maxCompared limits the letters that are compared: half a minute of quick speech has 600. Of
+// longer texts the end counts.
 const maxCompared = 640
 
 // An echo before other words has at least minEchoWords and minEchoLetters. Fewer are taken for what
@@ -31,8 +31,8 @@ func IsEcho(heard, spoken string) bool {
 	return float64(len(h)-distance(h, s)) >= echoShare*float64(len(h))
 }
 
-// AfterEcho returns what a person has said after an echo: heard without its first words, if they may
-// be what the board itself has spoken.
+// AfterEcho returns what a person has said after an echo: heard without its first words, if they
+// may be what the board itself has spoken.
 func AfterEcho(heard, spoken string) string {
 	h, s := []rune(heard), lastLetters(spoken)
 	row := newPlaces(s)
