@@ -270,7 +270,9 @@ func TestSelfEcho(t *testing.T) {
 				must(t, err)
 				must(t, netx.Wait(ctx, 500*time.Millisecond+rand.N(3*time.Second)))
 				said := r.say("stop")
-				_, err = b.Await(ctx, func(v sim.View) bool { return v.Answers == answers+n+1 && v.State == sim.Listening })
+				_, err = b.Await(ctx, func(v sim.View) bool {
+					return v.Answers == answers+n+1 && v.State == sim.Listening
+				})
 				must(t, err)
 				took := time.Since(said)
 				t.Logf("stopped after %s", took.Round(time.Millisecond))
