@@ -217,13 +217,16 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 	bystander := q.loudness < bystanderShare*d.loudness
 	d.mu.Unlock()
 	awaited := d.isAwaited()
+	spoken := d.spokenBefore(q)
 	switch {
+	case q.stops && words.HasStop(q.final.Text, spoken) && words.IsStopInEcho(text, spoken):
+		return aStop
 	case (empty || foreign) && bystander,
 		foreign && q.voiced < foreignVoice,
 		words.IsNoise(text) && q.voiced < noiseVoice && !awaited,
 		empty && words.Letters(q.final.Text) != "", // an echo
 		!empty && q.overAnswer && q.interrupted == nil && !words.IsExit(text) &&
-			words.CountNew(text, d.spokenBefore(q)) < interruptWords:
+			words.CountNew(text, spoken) < interruptWords:
 		return nothing
 	case empty:
 		return unclear
@@ -233,8 +236,7 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 		return aQuestion // the bot knows what ends what it has begun
 	case words.IsExit(text):
 		return aFarewell
-	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()),
-		q.stops && words.IsStopInEcho(text, d.spokenBefore(q)):
+	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()):
 		return aStop
 	}
 	return aQuestion
