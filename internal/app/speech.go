@@ -276,6 +276,7 @@ func (e *examination) checkSpeechEngines(ctx context.Context) {
 			engines.Check(ctx, e.Report, x.row.Name, engines.AdviceEngine, x.link.Engine)
 		}
 	}
+	e.checkTalk(ctx, *s.links.Load())
 }
 
 // speechActions are the operations on speech engines for people.

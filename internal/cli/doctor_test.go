@@ -163,6 +163,15 @@ func TestDoctorFindsWrongSettings(t *testing.T) {
 	want(t, d.examine(exitFailed), "settings", check.Fail, "PATCHBAY_TURN_IDLE")
 }
 
+func TestDoctorFindsABoardThatCannotTalk(t *testing.T) {
+	d, _ := withKitchen(t)
+	if f, found := d.examine(exitOK)["talking with boards"]; found {
+		t.Errorf("without a bot: %+v", f)
+	}
+	d.ok("device", "bind", "kitchen", "parrot")
+	want(t, d.examine(exitOK), "talking with boards", check.Warn, "the bot of kitchen cannot talk")
+}
+
 func TestDoctorOnTools(t *testing.T) {
 	d, _ := withLamp(t)
 	all := d.examine(exitOK)
