@@ -102,14 +102,16 @@ func TestDialogue(t *testing.T) {
 				must(t, b.Boot(ctx))
 				h.bindScript(ctx, b, weather)
 				for range 2 {
+					before := b.Report().DroppedState
 					a, err := b.Ask(ctx, spoken(t))
 					must(t, err)
+					late := b.Report().DroppedState - before // a busy machine is late to see tts/start
 					want := []string{"You asked: What is the weather today?.", "Rain today, then sun."}
 					if diff := cmp.Diff(want, a.Sentences); diff != "" || a.Transcript != "What is the weather today?" {
 						t.Errorf("transcript %q, sentences:\n%s", a.Transcript, diff)
 					}
 					// A third of a packet for each character, as the engine speaks.
-					if whole := len(strings.Join(want, "")) / 3; a.Packets < whole || a.Packets > whole+8 {
+					if whole := len(strings.Join(want, "")) / 3; a.Packets+late < whole || a.Packets > whole+8 {
 						t.Errorf("%d packets for a sound of %d", a.Packets, whole)
 					}
 					// 1.6 s of speech, and at most the sound before and the pause after it.

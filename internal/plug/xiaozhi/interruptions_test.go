@@ -92,3 +92,89 @@ func interrupted(ctx context.Context, b *sim.Board, said [][]byte, after time.Du
 	}
 	return nil
 }
+
+// TestRandomSpeechInterruptions is as [TestRandomInterruptions], by speech on boards that listen
+// while they speak.
+func TestRandomSpeechInterruptions(t *testing.T) {
+	t.Parallel()
+	boards, times := 4, 4
+	if os.Getenv("CHECK_ALL") != "" {
+		boards, times = 100, 100
+	}
+	ctx := limit(t, time.Duration(times)*20*time.Second)
+	h := newTestServer(t, testServerOptions{boards: streaming(60*time.Millisecond,
+		func(utterance int, heard time.Duration, finished bool) string {
+			if heard < 600*time.Millisecond && !finished {
+				return ""
+			}
+			return threeWords(utterance)
+		})})
+	var all sync.WaitGroup
+	errs := make([]error, boards)
+	for i := range boards {
+		transcripts := make(chan string, 8)
+		current := ""
+		b := h.device(sim.Options{Lang: "en-US", Mode: wire.ModeRealtime, OnEvent: func(e sim.Event) {
+			switch {
+			case e.Kind == sim.EventTranscript:
+				current = e.Text
+				transcripts <- e.Text
+			case e.Kind == sim.EventSentence && !strings.HasSuffix(e.Text, " "+current+"."):
+				t.Errorf("the answer to %q says %q", current, e.Text)
+			}
+		}})
+		must(t, b.Boot(ctx))
+		h.bindScript(ctx, b, hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+			return emit(talk.Text(fmt.Sprintf("This is for %[1]s. It has a second part for %[1]s. ", turn.Text())))
+		}))
+		must(t, b.Press(ctx))
+		all.Go(func() {
+			for range times {
+				if errs[i] == nil {
+					errs[i] = spokenOver(ctx, b, spoken(t), transcripts, rand.N(900*time.Millisecond))
+				}
+			}
+			clean(t, b)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		must(t, err)
+	}
+}
+
+// threeWords returns words that are in no other text.
+func threeWords(number int) string {
+	random := rand.New(rand.NewPCG(uint64(number), 0)) //nolint:gosec // not for security
+	words := make([]string, 3)
+	for i := range words {
+		word := make([]byte, 8)
+		for j := range word {
+			word[j] = 'a' + byte(random.IntN(26))
+		}
+		words[i] = string(word)
+	}
+	return strings.Join(words, " ")
+}
+
+// spokenOver asks, over an answer if there is one, and waits until the new one has begun and for a
+// time after that.
+func spokenOver(ctx context.Context, b *sim.Board, said [][]byte, transcripts <-chan string,
+	after time.Duration) error {
+	if err := b.Talk(ctx, said); err != nil {
+		return err
+	}
+	var text string
+	select {
+	case text = <-transcripts:
+	case <-ctx.Done():
+		return fmt.Errorf("the board was not understood: %w", ctx.Err())
+	}
+	_, err := b.Await(ctx, func(v sim.View) bool {
+		return v.State == sim.Speaking && strings.Contains(v.Displayed, text)
+	})
+	if err != nil {
+		return err
+	}
+	return netx.Wait(ctx, after)
+}
