@@ -24,3 +24,22 @@ func TestParseLocal(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseLocal checks that a time that is accepted is in the future, also in the hours that a
+// change of the clocks repeats or leaves out.
+func FuzzParseLocal(f *testing.F) {
+	for _, text := range []string{"07:00", "tomorrow 07:00", "2026-11-30 07:00", "2026-11-30T07:00:00", "02:30"} {
+		f.Add(text, int64(1_795_000_000))
+	}
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string, second int64) {
+		now := time.Unix(second%(1<<33), 0).In(zone)
+		at, err := parseLocal(text, now)
+		if err == nil && (!at.After(now) || at.Sub(now) > maxTimerAhead) {
+			t.Errorf("%q at %s is %s", text, now.Format(localForm), at.Format(localForm))
+		}
+	})
+}
