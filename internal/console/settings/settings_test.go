@@ -404,8 +404,8 @@ func TestKeysAndDeletionsAreInTheJournal(t *testing.T) {
 	want := []string{
 		"bob key.made desk (learn, mcp)", "bob key.rules desk (learn, mcp)", "ada key.revoked bob: desk (learn, mcp)",
 		"ada key.made platform (lingzhu)", "ada key.revoked platform (lingzhu)",
-		"bob records.deleted said 0, turns 1, arguments 0", "ada records.deleted bot " +
-			strconv.FormatInt(bot.Number, 10) + ": said 0, turns 0, arguments 0",
+		"bob records.deleted said 0, turns 1, arguments 0, recordings 0", "ada records.deleted bot " +
+			strconv.FormatInt(bot.Number, 10) + ": said 0, turns 0, arguments 0, recordings 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the journal has\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
