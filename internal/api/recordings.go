@@ -50,7 +50,8 @@ func (s *Server) exportRecordings(w http.ResponseWriter, r *http.Request, c cont
 		fail(w, problem.Invalid, i18n.Localize(err, lang(r)))
 		return
 	}
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's deadline applies
+	// If it cannot be set, the server's deadline applies.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime))
 	file, err := os.CreateTemp("", "patchbay-recordings-*")
 	if err != nil {
 		s.fails(w, r, err)

@@ -48,5 +48,5 @@ func (e *examination) needsEngines(ctx context.Context, d store.Device) bool {
 		return false
 	}
 	b, err := e.base.Store.Bots.ByNumber(ctx, d.Bot)
-	return err == nil && b.Kind != realtime.Kind().Name
+	return err == nil && b.Kind != realtime.KindName
 }

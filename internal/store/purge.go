@@ -39,7 +39,8 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		query  string
 		before time.Time
 	}{
-		{`DELETE FROM recordings WHERE turn IN (SELECT turn FROM recordings WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, l.Now},
+		{`DELETE FROM recordings WHERE turn IN (SELECT turn FROM recordings WHERE expires_at < $1
+			ORDER BY expires_at LIMIT $2)`, l.Now},
 		{`DELETE FROM traces WHERE turn IN (SELECT t.turn FROM traces t WHERE t.at < $1
 			AND NOT EXISTS (SELECT 1 FROM recordings r WHERE r.turn = t.turn) ORDER BY t.at LIMIT $2)`, l.Traces},
 		{`DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE at < $1 ORDER BY at LIMIT $2)`,

@@ -65,7 +65,8 @@ func (p *pages) exportRecordings(v *page.Visit) {
 	if !ok {
 		return
 	}
-	http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(exportTime)) //nolint:errcheck // otherwise the server's timeout applies
+	// If it cannot be set, the server's deadline applies.
+	_ = http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(exportTime))
 	file, err := os.CreateTemp("", "patchbay-recordings-*")
 	if err != nil {
 		v.Fail(err)

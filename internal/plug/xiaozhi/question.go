@@ -115,12 +115,14 @@ func (d *dialogue) interrupts(q *question) bool {
 		q.stops = true
 		return true
 	}
+	if d.ends.SureDuration() < interruptVoice {
+		return false
+	}
 	said, enough := words.AfterEcho(text, spoken), interruptWords
 	if said != text {
 		enough = interruptAfterEcho
 	}
-	return d.ends.SureDuration() >= interruptVoice && words.CountNew(said, spoken) >= enough &&
-		!words.IsBackchannel(said) && !words.IsEcho(said, spoken)
+	return words.CountNew(said, spoken) >= enough && !words.IsBackchannel(said) && !words.IsEcho(said, spoken)
 }
 
 // spokenBefore returns what may be an echo in a question.

@@ -43,7 +43,8 @@ type soundFile struct {
 
 func newSoundFile(rate int, limit time.Duration) *soundFile {
 	f := &soundFile{limit: limit}
-	f.writer, _ = ogg.NewWriter(&f.file, ogg.WriterOptions{Channels: 1, InputRate: max(rate, 0), Vendor: "patchbay"}) // valid
+	o := ogg.WriterOptions{Channels: 1, InputRate: max(rate, 0), Vendor: "patchbay"}
+	f.writer, _ = ogg.NewWriter(&f.file, o) // the options are valid
 	return f
 }
 

@@ -65,7 +65,7 @@ func Is(text string, list []string) bool {
 
 // Count returns the number of words of a text. Each Chinese or Japanese character is one.
 func Count(text string) (n int) {
-	for range all(text) {
+	for range each(text) {
 		n++
 	}
 	return n
@@ -74,10 +74,10 @@ func Count(text string) (n int) {
 // CountNew returns the number of words of a text that are not in another one.
 func CountNew(text, known string) (n int) {
 	has := map[string]bool{}
-	for word := range all(strings.ToLower(known)) {
+	for word := range each(strings.ToLower(known)) {
 		has[word] = true
 	}
-	for word := range all(strings.ToLower(text)) {
+	for word := range each(strings.ToLower(text)) {
 		if !has[word] {
 			n++
 		}
@@ -85,8 +85,8 @@ func CountNew(text, known string) (n int) {
 	return n
 }
 
-// all yields the words of a text.
-func all(text string) iter.Seq[string] {
+// each yields the words of a text.
+func each(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		first := -1 // of the word, in bytes
 		for i, r := range text {

@@ -97,7 +97,8 @@ func (g *graded) id() string {
 // channels without conversations, each person has one.
 func conversationID(turn *talk.Turn) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%d\x00%s\x00%s", turn.Bot, len(turn.Person), turn.Person, cmp.Or(turn.Session, turn.Conversation))
+	fmt.Fprintf(h, "%d\x00%d\x00%s\x00%s", turn.Bot, len(turn.Person), turn.Person,
+		cmp.Or(turn.Session, turn.Conversation))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
