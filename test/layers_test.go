@@ -20,7 +20,7 @@ var kit = []string{"netx"}
 
 // baseLayers are the packages that import none of ours but texts, findings and the kit.
 var baseLayers = []string{"bus", "check", "config", "fetch", "i18n", "jsonrpc", "observe", "problem", "qr", "seal", "settings",
-	"store", "talk", "tool", "toolbox"}
+	"store", "talk", "tool", "toolbox", "tracing"}
 
 // allowedImports lists the packages of ours that a package may import, by folder below internal. A
 // folder includes its subfolders. A plug that is not listed may import plugImports. Any other
@@ -29,39 +29,49 @@ var allowedImports = map[string][]string{
 	"netx": nil,
 	"bus":  {"check", "i18n"}, "check": {"i18n"}, "config": {"i18n", "settings"}, "fetch": nil, "i18n": nil, "jsonrpc": nil,
 	"observe": nil, "problem": {"i18n"}, "qr": nil, "seal": {"check", "i18n"}, "store": {"check", "i18n"},
-	"roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
+	"pin": {"jsonrpc", "tool"}, "roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
+	"tracing":           {"check", "i18n"},
 	"i18n/translations": {"i18n"}, // only programs need it
 	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
 
 	"account":        {"check", "i18n", "seal", "store"},
+	"oidc":           {"check", "i18n"},
+	"oauth":          {"account", "i18n", "problem", "seal", "store"},
 	"voice":          nil,
 	"voice/engine":   {"i18n", "settings"},
 	"voice/spoken":   {"i18n", "plain"},
 	"voice/realtime": {"i18n", "settings", "voice"},
 	"voice/engines":  {"check", "fetch", "i18n", "settings", "voice"},
 	"backup":         {"seal", "store"},
-	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "problem", "seal", "settings",
-		"store", "talk", "tool"}, // and no plug
+	"hub": {"account", "bus", "check", "i18n", "jsonrpc", "pin", "problem", "seal", "settings",
+		"store", "talk", "tool", "tracing"}, // and no plug
 	// The use cases, and the two ways to them.
-	"control": {"account", "backup", "check", "hub", "fetch", "i18n", "plug/learn", "problem", "roles", "seal",
-		"settings", "store", "talk", "tool"},
+	"control": {"account", "backup", "check", "hub", "fetch", "i18n", "mcpregistry", "oauth", "oidc", "pin",
+		"plug/learn", "problem", "roles",
+		"seal", "settings", "store", "talk", "tool"},
+	"mcpregistry": {"i18n"},
 	"api": {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "problem", "seal", "store",
-		"talk", "tool"},
-	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "problem", "qr", "roles", "settings",
+		"talk", "tool", "tracing"},
+	"console": {"account", "backup", "hub", "control", "i18n", "mcpregistry", "oauth", "oidc", "observe", "pin",
+		"plug/eyeclaw/connector", "plug/learn", "problem", "qr", "roles",
+		"settings",
 		"store", "talk", "tool", "voice/engine"},
 
 	// These plugs need more, or have packages below them that need less.
-	"plug/bots":    {"check", "hub", "i18n", "store", "talk", "tool"},
-	"plug/eyeclaw": {"i18n", "talk"},
+	"plug/bots":              {"check", "hub", "i18n", "store", "talk", "tool"},
+	"plug/eyeclaw/connector": nil,
+	"plug/eyeclaw":           {"i18n", "talk", "tool", "toolbox"},
 	"plug/learn": {"check", "hub", "i18n", "plug/learn/schedule", "plug/learn/transfer", "problem",
 		"store", "talk", "tool"},
+	"plug/approve":        {"hub", "i18n", "pin", "store", "talk", "voice"},
 	"plug/learn/embed":    nil,
 	"plug/learn/fsrs":     {"i18n"},
 	"plug/learn/quiz":     {"i18n", "plug/learn", "plug/learn/schedule", "problem", "store", "talk"},
 	"plug/learn/remind":   {"i18n", "plug/learn", "plug/learn/schedule", "store"},
 	"plug/learn/schedule": {"i18n", "plug/learn/fsrs", "store"},
 	"plug/learn/transfer": {"i18n", "store"},
-	"plug/mcp":            {"account", "hub", "fetch", "i18n", "jsonrpc", "seal", "tool"},
+	"plug/mcp":            {"account", "hub", "fetch", "i18n", "jsonrpc", "plug/mcp/apps", "seal", "tool", "tracing"},
+	"plug/mcp/apps":       {"i18n"},
 	"plug/xiaozhi": {"account", "check", "hub", "i18n", "plain", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
 		"plug/xiaozhi/wire", "seal", "settings", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
@@ -71,27 +81,35 @@ var allowedImports = map[string][]string{
 	"plug/xiaozhi/udp":    {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
-	"plug/mcp/upstream":   {"fetch", "i18n", "jsonrpc", "settings", "tool"},
-	"plug/openai":         {"check", "fetch", "i18n", "settings", "talk", "tool", "toolbox"},
-	"plug/realtime":       {"check", "hub", "i18n", "settings", "store", "talk", "tool", "toolbox", "voice"},
+	"plug/mcp/mcpb":       nil,
+	"plug/mcp/upstream": {"fetch", "i18n", "jsonrpc", "pin", "plug/mcp/upstream/openapi", "settings",
+		"tool", "tracing"},
+	"plug/mcp/upstream/openapi": {"i18n", "jsonrpc"},
+	"plug/mcp/upstream/signin":  {"i18n", "plug/mcp/upstream", "seal", "store"},
+	"plug/openai":               {"check", "fetch", "i18n", "settings", "talk", "tool", "toolbox", "tracing"},
+	"plug/realtime":             {"check", "hub", "i18n", "settings", "store", "talk", "tool", "toolbox", "voice"},
 
 	"plug/openclaw/bot": {"check", "hub", "i18n", "plug/openclaw/client", "plug/openclaw/wire", "settings", "store",
 		"talk"},
 	"plug/openclaw/client": {"fetch", "i18n", "plug/openclaw/wire"},
 	"plug/openclaw/gateway": {"account", "check", "hub", "bus", "i18n", "jsonrpc", "plug/openclaw/client",
-		"plug/openclaw/wire", "seal", "store", "talk", "tool"},
+		"plug/openclaw/mcpnode", "plug/openclaw/wire", "seal", "store", "talk", "tool", "tracing"},
+	"plug/openclaw/mcpnode":      {"jsonrpc", "plug/openclaw/wire", "tool"},
 	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
-	"plug/openclaw/shim": {"check", "hub", "i18n", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire",
+	"plug/openclaw/shim": {"check", "hub", "i18n", "jsonrpc", "plug/openclaw/client", "plug/openclaw/mcpnode",
+		"plug/openclaw/wire",
 		"tool"},
 	"plug/openclaw/sim":  {"plug/openclaw/client", "plug/openclaw/wire"},
 	"plug/openclaw/wire": {"jsonrpc"},
-	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk"},
+	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk", "tracing"},
 
 	// Only app imports everything.
-	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "plug", "voice"}, baseLayers...),
+	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "mcpregistry", "oauth", "oidc",
+		"pin", "plug", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.
-	"cli": {"api", "app", "backup", "check", "config", "control", "i18n", "licenses", "observe", "plug", "problem",
+	"cli": {"api", "app", "backup", "check", "config", "control", "i18n", "licenses", "mcpregistry", "observe",
+		"pin", "plug", "problem",
 		"qr", "settings", "talk", "tool", "voice"},
 }
 

@@ -31,14 +31,15 @@ func TestOpenClawAgent(t *testing.T) {
 	began := time.Now()
 	o.gateway = openclawtest.Gateway(t, openclawtest.Options{
 		Model: model.URL, Manual: true, Settings: sharpEyed(),
-		Allow: []string{"mcp.initialize", "mcp.notify", "mcp.tools.call", "mcp.tools.list", "kitchen.echo"},
+		Allow: []string{"mcp.initialize", "mcp.notify", "mcp.tools.call", "mcp.tools.list", "kitchen.echo",
+			"audio.start", "audio.stop", "audio.set", "video.start", "video.stop", "video.set"},
 	})
 	t.Logf("the gateway was ready after %v", time.Since(began).Round(time.Millisecond))
 	t.Run("refusals", func(t *testing.T) { refusals(t, o.gateway) })
 	t.Run("simulated", func(t *testing.T) { simulated(t, o.gateway) })
 
 	o.boardServer = newBoardServer(t)
-	o.speaker = o.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{})
+	o.speaker = o.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{Picture: boardPicture(t)})
 	o.awake(t)
 	var glasses addedKey
 	o.json(t, &glasses, "key", "add", "--name", "glasses", "--scope", "lingzhu")
@@ -49,6 +50,7 @@ func TestOpenClawAgent(t *testing.T) {
 	t.Run("board is used", o.boardUsed)
 	t.Run("board tells", o.boardTells)
 	t.Run("board changes", o.boardChanges)
+	t.Run("mapping", o.mapping)
 	if !t.Run("bot is let in", o.botLetIn) {
 		return
 	}

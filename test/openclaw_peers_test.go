@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -170,7 +171,8 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 	echo := func() (string, error) {
 		var out struct{ Payload json.RawMessage }
 		err := op.Call(limit, wire.MethodNodeInvoke, wire.Invoke{NodeID: n.ID(),
-			Command: "kitchen.echo", Params: json.RawMessage(`{"a":1}`), IdempotencyKey: "k"}, &out)
+			Command: "kitchen.echo", Params: json.RawMessage(`{"a":1}`), IdempotencyKey: rand.Text(),
+			TimeoutMS: new(int64(2000))}, &out)
 		return string(out.Payload), err
 	}
 	if got, err := echo(); err != nil || got != `{"a":1}` {
@@ -181,8 +183,13 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 	}
 	n.Cut()
 	must(t, n.Await(limit, func(s sim.State) bool { return s.Connected && s.ConnectCount == 2 }))
+	// The gateway refuses calls while it still puts the new connection in place of the old one, and
+	// a call that it gave to the old one is lost: each has a short limit of its own.
 	waitUntil(t, "the node is called again", func() bool {
 		got, err := echo()
+		if err != nil {
+			t.Logf("called again: %v", err)
+		}
 		return err == nil && got == `{"a":1}`
 	})
 }

@@ -221,7 +221,7 @@ func chineseTexts(f *ast.File) []*ast.BasicLit {
 	return list
 }
 
-var verb = regexp.MustCompile(`%[-+# 0]*\d*(?:\.\d+)?[a-zA-Z]`)
+var verb = regexp.MustCompile(`%(?:\[\d+\])?[-+# 0]*\d*(?:\.\d+)?[a-zA-Z]`)
 
 // sentenceEnd matches a full stop after a Chinese character; alone, it is punctuation that some
 // code looks for.

@@ -30,7 +30,11 @@ const (
 	ScopeAdmin    = "admin"    // programs administer the whole installation
 )
 
-// Scopes lists all scopes.
+// ScopeDangerous is a scope of OAuth grants: the program may ask for calls of tools that are
+// dangerous or for people, as its rules say. Keys need no such scope.
+const ScopeDangerous = "mcp:dangerous"
+
+// Scopes lists all scopes of keys.
 var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeNode, ScopeOperator, ScopeAdmin}
 
 // Roles of people.
@@ -124,8 +128,8 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 	return p, nil
 }
 
-// SetPassword replaces a person's password and ends all of their sign-ins, because the previous
-// password may be known to others.
+// SetPassword replaces a person's password, and ends all of their sign-ins and the access of their
+// programs as [Service.SignOutOthers] does, because the previous password may be known to others.
 func (s *Service) SetPassword(ctx context.Context, person, password string) error {
 	if password == "" {
 		return ErrPasswordEmpty
@@ -262,6 +266,11 @@ func (s *Service) Authenticate(ctx context.Context, secret string, scopes ...str
 
 func (s *Service) byHash(ctx context.Context, hash string, scopes []string) (Principal, error) {
 	k, err := s.db.Keys.ByHash(ctx, hash)
+	return s.principal(ctx, k, err, scopes)
+}
+
+// principal returns the principal of a key that was looked up with an error.
+func (s *Service) principal(ctx context.Context, k store.Key, err error, scopes []string) (Principal, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return Principal{}, ErrUnknown
 	}
@@ -272,7 +281,7 @@ func (s *Service) byHash(ctx context.Context, hash string, scopes []string) (Pri
 	switch {
 	case !k.Revoked.IsZero():
 		return Principal{}, ErrRevoked
-	case !k.Expires.IsZero() && !now.Before(k.Expires):
+	case !k.Expires.IsZero() && !now.Before(k.Expires), !k.TokenExpires.IsZero() && !now.Before(k.TokenExpires):
 		return Principal{}, ErrExpired
 	case !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(k.Scopes, scope) }):
 		return Principal{}, ErrScope

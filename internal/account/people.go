@@ -76,8 +76,9 @@ func (s *Service) RemovePerson(ctx context.Context, person string) error {
 }
 
 // ChangePassword replaces a person's password after checking the previous one, and ends all
-// sign-ins except the one with the id in but, whose browser gets a new token; an empty but ends
-// all. The error is [ErrPassword], [ErrTries], [ErrBusy], or one of [CheckPassword].
+// sign-ins except the one with the id in but, whose browser gets a new token, and the access of
+// programs as [Service.SignOutOthers] does; an empty but ends all sign-ins. The
+// error is [ErrPassword], [ErrTries], [ErrBusy], or one of [CheckPassword].
 func (s *Service) ChangePassword(ctx context.Context, person, before, password, but string) (token string, err error) {
 	p, err := s.db.People.ByID(ctx, person)
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Service) ChangePassword(ctx context.Context, person, before, password, 
 	}
 	if but != "" {
 		token = seal.NewToken(32)
-		switch err := s.db.SignIns.Replace(ctx, but, seal.Hash(token), s.now()); {
+		switch err := s.db.SignIns.Rename(ctx, but, seal.Hash(token)); {
 		case errors.Is(err, store.ErrNotFound): // it has ended in the meantime
 			but, token = "", ""
 		case err != nil:

@@ -23,7 +23,7 @@ type Recent struct {
 	accounts *Service
 
 	mu    sync.RWMutex
-	good  map[string]recent // by hash
+	good  map[string]recent // by hash of a secret, or id
 	swept time.Time
 }
 
@@ -37,23 +37,30 @@ func NewRecent(s *Service) *Recent {
 	return &Recent{accounts: s, good: map[string]recent{}}
 }
 
-// Authenticate is like [Service.Authenticate], with a result that may be one second old. It also
-// returns the hash of the key for [Recent.Recheck].
-func (r *Recent) Authenticate(ctx context.Context, secret string,
-	scopes ...string) (p Principal, hash string, err error) {
+// Authenticate is like [Service.Authenticate], with a result that may be one second old.
+func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...string) (Principal, error) {
 	if secret == "" {
-		return Principal{}, "", ErrNoKey
+		return Principal{}, ErrNoKey
 	}
-	hash = seal.Hash(secret)
-	p, err = r.Recheck(ctx, hash, scopes...)
-	return p, hash, err
+	hash := seal.Hash(secret)
+	return r.recent(hash, scopes, func() (Principal, error) { return r.accounts.byHash(ctx, hash, scopes) })
 }
 
-// Recheck authenticates a key again by its hash.
-func (r *Recent) Recheck(ctx context.Context, hash string, scopes ...string) (Principal, error) {
+// Recheck authenticates a key again by its id, with a result that may be one second old. Tokens of
+// the key that have expired meanwhile do not matter.
+func (r *Recent) Recheck(ctx context.Context, id string, scopes ...string) (Principal, error) {
+	return r.recent(id, scopes, func() (Principal, error) {
+		k, err := r.accounts.db.Keys.ByID(ctx, id)
+		return r.accounts.principal(ctx, k, err, scopes)
+	})
+}
+
+// recent returns what is remembered under a name, or looks it up.
+func (r *Recent) recent(name string, scopes []string,
+	lookUp func() (Principal, error)) (Principal, error) {
 	now := r.accounts.now()
 	r.mu.RLock()
-	have, ok := r.good[hash]
+	have, ok := r.good[name]
 	r.mu.RUnlock()
 	if ok && now.Sub(have.at) < recentTTL && !have.expired(now) {
 		if !slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(have.principal.Key.Scopes, s) }) {
@@ -61,16 +68,20 @@ func (r *Recent) Recheck(ctx context.Context, hash string, scopes ...string) (Pr
 		}
 		return have.principal, nil
 	}
-	p, err := r.accounts.byHash(ctx, hash, scopes)
+	p, err := lookUp()
 	if err == nil {
-		r.remember(hash, recent{p, now})
+		r.remember(name, recent{p, now})
 	}
 	return p, err
 }
 
 func (r recent) expired(now time.Time) bool {
-	at := r.principal.Key.Expires
-	return !at.IsZero() && !now.Before(at)
+	for _, at := range []time.Time{r.principal.Key.Expires, r.principal.Key.TokenExpires} {
+		if !at.IsZero() && !now.Before(at) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Recent) remember(hash string, k recent) {

@@ -108,11 +108,15 @@ type Browser struct {
 
 // SignIn signs a browser in if the password is correct, and returns its token, which is not stored
 // here and cannot be shown again. The error is [ErrPassword] if the name or the password is wrong,
-// and [ErrTries] or [ErrBusy] if the password was not checked.
+// and [ErrTries] or [ErrBusy] if the password was not checked. It is [CodeNeeded] if the password
+// is correct, but a code is missing.
 func (s *Service) SignIn(ctx context.Context, name, password string,
 	by Browser) (token string, p store.Person, err error) {
 	if p, err = s.checkSignIn(ctx, strings.TrimSpace(name), password, by); err != nil {
 		return "", store.Person{}, err
+	}
+	if err = s.needCode(ctx, p); err != nil {
+		return "", p, err
 	}
 	token, err = s.Admit(ctx, p, by)
 	return token, p, err
@@ -120,13 +124,26 @@ func (s *Service) SignIn(ctx context.Context, name, password string,
 
 // Admit signs a browser in without a password, for a person who has just opened an account.
 func (s *Service) Admit(ctx context.Context, p store.Person, by Browser) (token string, err error) {
+	return s.AdmitProved(ctx, p, by, s.now())
+}
+
+// AdmitProved is Admit for a person who proved elsewhere, at a time, who they are. With the zero
+// time they have to prove it again before actions that need that.
+func (s *Service) AdmitProved(ctx context.Context, p store.Person, by Browser, proved time.Time) (token string,
+	err error) {
 	token = seal.NewToken(32)
 	now := s.now()
+	if proved.IsZero() {
+		proved = time.UnixMilli(0)
+	}
+	if proved.After(now) {
+		proved = now
+	}
 	if len(by.Agent) > maxAgent {
 		by.Agent = strings.ToValidUTF8(by.Agent[:maxAgent], "")
 	}
 	x := store.SignIn{ID: seal.Hash(token), Person: p.ID, Agent: by.Agent, Address: by.Address, Created: now, Seen: now,
-		Confirmed: now}
+		Confirmed: proved}
 	if err := s.db.SignIns.Add(ctx, x, maxSignIns); err != nil {
 		return "", fmt.Errorf("keep a sign-in: %w", err)
 	}
@@ -174,12 +191,25 @@ func (s *Service) CheckSignIn(ctx context.Context, token, address string) (Signe
 }
 
 // Confirm checks the password of a signed-in person again, before actions and secrets that are not
-// open to everybody who finds the browser open. The browser gets a new token. The error is
-// [ErrPassword], [ErrTries] or [ErrBusy].
-func (s *Service) Confirm(ctx context.Context, x SignedIn, password string) (token string, err error) {
+// open to everybody who finds the browser open. A person with an authenticator app or a passkey has
+// to send a code too. The browser gets a new token. The error is [ErrPassword], [ErrCode],
+// [ErrTries] or [ErrBusy].
+func (s *Service) Confirm(ctx context.Context, x SignedIn, password, code string) (token string, err error) {
 	if err := s.checkAgain(ctx, x.Person, password); err != nil {
 		return "", err
 	}
+	steps, err := s.SecondSteps(ctx, x.Person.ID)
+	if err == nil && steps.Any() {
+		err = s.checkCode(ctx, limit{"signed in code|" + x.Person.ID, triesOfCode, accountWindow}, x.Person, code)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.confirmed(ctx, x)
+}
+
+// confirmed gives the browser of a person who has proved again who they are a new token.
+func (s *Service) confirmed(ctx context.Context, x SignedIn) (token string, err error) {
 	token = seal.NewToken(32)
 	switch err := s.db.SignIns.Replace(ctx, x.ID, seal.Hash(token), s.now()); {
 	case errors.Is(err, store.ErrNotFound):
@@ -198,9 +228,9 @@ func (s *Service) SignOut(ctx context.Context, person, id string) error {
 	return nil
 }
 
-// SignOutOthers ends all sign-ins of a person except the one with the id in but; an empty but ends
-// all.
+// SignOutOthers ends all sign-ins of a person except the one with the id in but, and the access of
+// all programs that the person let in by OAuth; an empty but ends all sign-ins.
 func (s *Service) SignOutOthers(ctx context.Context, person, but string) error {
-	_, err := s.db.SignIns.RemoveOthers(ctx, person, but)
+	_, err := s.db.SignIns.RemoveOthers(ctx, person, but, s.now())
 	return err
 }

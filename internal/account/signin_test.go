@@ -121,10 +121,10 @@ func TestSignIn(t *testing.T) {
 	if x = in(phone); x.Address != "192.0.2.2" || !x.Seen.Equal(h.now) {
 		t.Errorf("the use was not noted: %+v", x.SignIn)
 	}
-	if _, err := h.Confirm(ctx, x, "wrong horse"); !errors.Is(err, account.ErrPassword) {
+	if _, err := h.Confirm(ctx, x, "wrong horse", ""); !errors.Is(err, account.ErrPassword) {
 		t.Error(err)
 	}
-	fresh, err := h.Confirm(ctx, x, "correct horse")
+	fresh, err := h.Confirm(ctx, x, "correct horse", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestPending(t *testing.T) {
 	if sealed, err = h.Hold(phone, want); err != nil {
 		t.Fatal(err)
 	}
-	token, err := h.Confirm(ctx, phone, "correct horse")
+	token, err := h.Confirm(ctx, phone, "correct horse", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,12 @@ var ErrStreams = errors.New("too many streams are open")
 var ErrEnded = errors.New("the key or the sign-in that opened this has ended or changed")
 
 // StreamLimits bounds the streams of an instance. 0 means no limit.
-type StreamLimits struct{ Key, Person int }
+type StreamLimits struct {
+	Key, Person int
+	// Widens reports whether rules of a key allow all that others have allowed: such a change ends
+	// no stream. Nil: every change ends them.
+	Widens func(before, after string) bool
+}
 
 // Streams tracks long-lasting requests. It counts them by key and by person, and ends them when the
 // key or sign-in that opened them was revoked, has expired or was narrowed. It is safe for
@@ -157,7 +162,8 @@ func (s *Streams) keyHolds(ctx context.Context, was Principal) bool {
 	if err != nil {
 		return !errors.Is(err, store.ErrNotFound)
 	}
-	if !k.Revoked.IsZero() || k.Rules != was.Key.Rules || k.Bot != was.Key.Bot ||
+	widened := s.limits.Widens != nil && s.limits.Widens(was.Key.Rules, k.Rules)
+	if !k.Revoked.IsZero() || k.Rules != was.Key.Rules && !widened || k.Bot != was.Key.Bot ||
 		!slices.Equal(k.Scopes, was.Key.Scopes) || !k.Expires.Equal(was.Key.Expires) {
 		return false
 	}

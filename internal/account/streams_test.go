@@ -28,7 +28,8 @@ func TestStreamsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		streams := account.NewStreams(s, account.StreamLimits{Key: 2, Person: 3})
+		streams := account.NewStreams(s, account.StreamLimits{Key: 2, Person: 3,
+			Widens: func(_, after string) bool { return after == "wider" }})
 		db.OnAccess(streams.Changed)
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
@@ -72,6 +73,11 @@ func TestStreamsEnd(t *testing.T) {
 			}
 			ends("revoked "+what, in)
 			leave()
+			widened := with(ada)
+			goesOn, leaveWidened := enter(widened)
+			if err := db.Keys.SetRules(t.Context(), widened.Key.ID, "wider"); err != nil {
+				t.Fatal(err)
+			}
 			narrowed := with(ada)
 			in, leave = enter(narrowed)
 			if err := db.Keys.SetRules(t.Context(), narrowed.Key.ID, `{"deny":["*"]}`); err != nil {
@@ -79,6 +85,10 @@ func TestStreamsEnd(t *testing.T) {
 			}
 			ends("narrowed "+what, in)
 			leave()
+			if goesOn.Err() != nil { // the narrowed one was checked after it
+				t.Errorf("widened %s: the stream ended", what)
+			}
+			leaveWidened()
 			in, leave = enter(narrowed) // opened with a principal authenticated a moment ago
 			ends("late "+what, in)
 			leave()

@@ -167,18 +167,18 @@ func TestGuessesOfSignedIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := h.Confirm(ctx, x, "wrong"); !errors.Is(err, account.ErrPassword) {
+		if _, err := h.Confirm(ctx, x, "wrong", ""); !errors.Is(err, account.ErrPassword) {
 			t.Fatal(err)
 		}
 		if _, err := h.ChangePassword(ctx, ada.ID, "wrong", "another horse", ""); !errors.Is(err, account.ErrPassword) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.Confirm(ctx, x, "correct horse"); !errors.Is(err, account.ErrTries) {
+	if _, err := h.Confirm(ctx, x, "correct horse", ""); !errors.Is(err, account.ErrTries) {
 		t.Error(err)
 	}
 	h.now = h.now.Add(10 * time.Minute)
-	if _, err := h.Confirm(ctx, x, "correct horse"); err != nil {
+	if _, err := h.Confirm(ctx, x, "correct horse", ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"patchbay/internal/observe"
 	"patchbay/internal/problem"
 	"patchbay/internal/seal"
+	"patchbay/internal/tracing"
 )
 
 // Options configures a [Server].
@@ -28,6 +29,7 @@ type Options struct {
 	Guard   *account.Guard
 	Streams *account.Streams // counts requests, and ends those of revoked keys; may be nil
 	Logger  *slog.Logger
+	Tracer  *tracing.Tracer // continues the traces of programs; nil: nothing is traced
 	Address func(*http.Request) netip.Addr
 }
 
@@ -51,6 +53,7 @@ func New(o Options) (*Server, error) {
 	s.toolOperations()
 	s.recordOperations()
 	s.keyOperations()
+	s.approvalOperations()
 	if o.Control.Points != nil {
 		s.learnOperations()
 	}
@@ -94,6 +97,9 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 			Address: from.String(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
+	if err == nil && p.Key.Client != "" { // a token is for the MCP endpoints (RFC 8707 §2)
+		err = account.ErrScope
+	}
 	if err != nil {
 		return control.Caller{}, who, err
 	}
@@ -152,7 +158,7 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 					"this key, or its person, has too many requests open; wait for some to end")
 				return
 			}
-			next(w, r.WithContext(ctx), c)
+			next(w, r.WithContext(s.Tracer.Continue(ctx, s.Tracer.LinkOf(r.Header))), c)
 		case errors.Is(err, errForeign) || account.Refused(err):
 			tooMany := s.Guard.Refuse(s.Address(r))
 			s.Logger.WarnContext(r.Context(), "a key was refused", "channel", "api", "cause", err,

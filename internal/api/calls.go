@@ -14,6 +14,12 @@ var (
 	Key        = define("GET /api/v1/keys/{key}", "Return a key", (*control.Service).Key)
 	ChangeKey  = define("PATCH /api/v1/keys/{key}", "Update the rules of a key", (*control.Service).ChangeKey)
 	RevokeKey  = define("DELETE /api/v1/keys/{key}", "Revoke a key", (*control.Service).RevokeKey)
+
+	Grants            = define("GET /api/v1/oauth/grants", "List the programs that were let in by OAuth, newest first", (*control.Service).Grants)
+	RevokeGrant       = define("DELETE /api/v1/oauth/grants/{grant}", "End the access of a program", (*control.Service).RevokeGrant)
+	OAuthClients      = define("GET /api/v1/oauth/clients", "List the programs that administrators have added for OAuth", (*control.Service).OAuthClients)
+	AddOAuthClient    = define("POST /api/v1/oauth/clients", "Add a program that cannot register itself; its secret is returned only once", (*control.Service).AddOAuthClient)
+	RemoveOAuthClient = define("DELETE /api/v1/oauth/clients/{client}", "Remove a program, and end its access", (*control.Service).RemoveOAuthClient)
 )
 
 // recordOperations adds the operations on records.
@@ -24,4 +30,5 @@ func (s *Server) recordOperations() {
 // keyOperations adds the operations on keys of programs.
 func (s *Server) keyOperations() {
 	s.operate(Keys, AddKey, Key, ChangeKey, RevokeKey)
+	s.operate(Grants, RevokeGrant, OAuthClients, AddOAuthClient, RemoveOAuthClient)
 }

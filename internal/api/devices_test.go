@@ -18,6 +18,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/oauth"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -58,7 +59,8 @@ func newTestServer(t *testing.T) *testServer {
 	h.bobs = h.Key(t, account.NewKey{Person: h.bob.ID, Scopes: []string{account.ScopeOperator}})
 	s, err := api.New(api.Options{
 		Control: control.New(control.Options{
-			Hub: h.Hub, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
+			OAuth: oauth.New(oauth.Options{Store: h.Store}),
+			Hub:   h.Hub, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
 			Voice: keepEngines(), BoardVoice: speedOnly(),
 			SecretActions: control.SecretActions{
 				State:   func() []control.SecretState { return []control.SecretState{{ID: "current"}, {ID: "old"}} },

@@ -21,11 +21,14 @@ var (
 	SignIns           = define("GET /api/v1/signins", "List the caller's browser sessions", (*control.Service).SignIns)
 	EndSignIns        = define("DELETE /api/v1/signins", "End all browser sessions of the caller", (*control.Service).EndSignIns)
 	EndSignIn         = define("DELETE /api/v1/signins/{signin}", "End a browser session of the caller", (*control.Service).EndSignIn)
+	Links             = define("GET /api/v1/links", "List links of accounts to people of the OpenID provider", (*control.Service).Links)
+	RemoveLink        = define("DELETE /api/v1/links/{link}", "Remove a link of an account to somebody of the OpenID provider", (*control.Service).RemoveLink)
 	People            = define("GET /api/v1/people", "List accounts", (*control.Service).People)
 	AddPerson         = define("POST /api/v1/people", "Create an account", (*control.Service).AddPerson)
 	Member            = define("GET /api/v1/people/{person}", "Return an account", (*control.Service).Member)
 	ChangePerson      = define("PATCH /api/v1/people/{person}", "Update the role of an account", (*control.Service).ChangePerson)
 	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Set the password of an account and end its browser sessions", (*control.Service).SetPersonPassword)
+	RemoveSecondSteps = define("DELETE /api/v1/people/{person}/second-steps", "Remove authenticator app, passkeys and recovery codes of an account", (*control.Service).RemoveSecondSteps)
 	RemovePerson      = define("DELETE /api/v1/people/{person}", "Delete an account with all its data; the query repeats its name as confirmation", (*control.Service).RemovePerson)
 	AdminEvents       = define("GET /api/v1/admin-events", "List admin events", (*control.Service).AdminEvents)
 	VerifyAudit       = define("GET /api/v1/audit/verify", "Verify the hash chain of the audit trail: its newest entries, or all", (*control.Service).VerifyAudit).lasting(verifyLimit)
@@ -39,8 +42,8 @@ var (
 // instanceOperations adds the operations on the installation and its people.
 func (s *Server) instanceOperations() {
 	s.operate(Status, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
-		EndSignIn, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemovePerson, AdminEvents,
-		VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
+		EndSignIn, Links, RemoveLink, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemoveSecondSteps,
+		RemovePerson, AdminEvents, VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
 
 	s.document("GET /api/v1/backup", "Download a full backup, encrypted if the header contains a passphrase",
 		backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,7 +98,7 @@ func keepUpstreams(h *testServer) control.UpstreamActions {
 // keepEngines keeps speech engines without settings.
 func keepEngines() control.VoiceActions {
 	return control.VoiceActions{
-		Configured: func() []store.SpeechEngine { return nil },
+		All: func(list []store.SpeechEngine) []store.SpeechEngine { return list },
 		Draft: func(e store.SpeechEngine, _ control.SettingTexts) (store.SpeechEngine, []string, error) {
 			e.Settings = json.RawMessage(`{}`)
 			return e, nil, nil
@@ -126,23 +127,69 @@ func speedOnly() control.VoiceOptions {
 // leavesNoRow are operations that are no GET and write nothing into the journal or the
 // audit trail, and why that is right.
 var leavesNoRow = map[string]string{
-	"POST /api/v1/bots/{bot}/test":                   "a question, which has a record of its own",
-	"POST /api/v1/bots/{bot}/chat/stop":              "ends an answer; changes nothing that lasts",
-	"POST /api/v1/ask":                               "a question, which has a record of its own",
-	"POST /api/v1/upstreams/check":                   "looks, and keeps nothing",
-	"POST /api/v1/upstreams/{upstream}/check":        "looks, and keeps nothing",
-	"POST /api/v1/nodes/{node}/invoke":               "the call leaves its row in the audit trail",
-	"POST /api/v1/devices/{device}/say":              "the call of the tool leaves its row in the audit trail",
-	"POST /api/v1/devices/{device}/music":            "the call of the tool leaves its row in the audit trail",
-	"POST /api/v1/devices/{device}/timers":           "the call of the tool leaves its row in the audit trail",
-	"DELETE /api/v1/devices/{device}/timers/{timer}": "the call of the tool leaves its row in the audit trail",
-	"POST /api/v1/voice/engines/{engine}/check":      "looks, and keeps nothing",
-	"POST /api/v1/voice/engines/{engine}/say":        "speaks, and keeps nothing",
-	"POST /api/v1/voice/engines/{engine}/hear":       "listens, and keeps nothing",
-	"POST /api/v1/restore":                           "leaves a row, and needs a backup",
-	"DELETE /api/v1/restore":                         "leaves a row, and needs a backup",
-	"DELETE /api/v1/bots/{bot}/wearers/{user}":       "leaves a row, and needs glasses that are bound",
-	"DELETE /api/v1/signins/{signin}":                "leaves a row, as DELETE /api/v1/signins does, and needs a browser",
+	"POST /api/v1/bots/{bot}/test":                    "a question, which has a record of its own",
+	"POST /api/v1/bots/{bot}/chat/stop":               "ends an answer; changes nothing that lasts",
+	"POST /api/v1/ask":                                "a question, which has a record of its own",
+	"POST /api/v1/upstreams/check":                    "looks, and keeps nothing",
+	"POST /api/v1/upstreams/{upstream}/check":         "looks, and keeps nothing",
+	"POST /api/v1/upstreams/{upstream}/approve":       "leaves a row, and needs a server that has changed its tools",
+	"POST /api/v1/upstreams/{upstream}/signin":        "leaves a row, and needs a server to sign in to",
+	"POST /api/v1/upstreams/{upstream}/signin/answer": "leaves a row, and needs a server to sign in to",
+	"PUT /api/v1/upstreams/{upstream}/sharing":        "leaves a row, and needs a server to sign in to",
+	"DELETE /api/v1/upstreams/{upstream}/signin":      "leaves a row, and needs a server to sign in to",
+	"POST /api/v1/nodes/{node}/invoke":                "the call leaves its row in the audit trail",
+	"PATCH /api/v1/nodes/{node}/policy":               "leaves a row, and needs a node that has a policy",
+	"POST /api/v1/devices/{device}/say":               "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/devices/{device}/music":             "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/devices/{device}/timers":            "the call of the tool leaves its row in the audit trail",
+	"DELETE /api/v1/devices/{device}/timers/{timer}":  "the call of the tool leaves its row in the audit trail",
+	"POST /api/v1/voice/engines/{engine}/check":       "looks, and keeps nothing",
+	"POST /api/v1/voice/engines/{engine}/say":         "speaks, and keeps nothing",
+	"POST /api/v1/voice/engines/{engine}/hear":        "listens, and keeps nothing",
+	"POST /api/v1/restore":                            "leaves a row, and needs a backup",
+	"DELETE /api/v1/restore":                          "leaves a row, and needs a backup",
+	"DELETE /api/v1/bots/{bot}/wearers/{user}":        "leaves a row, and needs glasses that are bound",
+	"DELETE /api/v1/signins/{signin}":                 "leaves a row, as DELETE /api/v1/signins does, and needs a browser",
+}
+
+// letIn adds an OAuth client "program", and the key "grant" with which it acts for a person.
+func letIn(t *testing.T, db *store.DB, person string) {
+	t.Helper()
+	err := errors.Join(db.OAuth.SaveClient(t.Context(), store.OAuthClient{ID: "program", Kind: store.ClientConfigured,
+		Name: "program", Redirects: []string{"https://a.example/"}, Created: time.Now()}),
+		db.Keys.Add(t.Context(), store.Key{ID: "grant", Person: person, Name: "program", Scopes: []string{"mcp"},
+			Hash: "grant", Client: "program", Created: time.Now()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// linkOf links a person to somebody of an OpenID provider, and returns the id of the link.
+func linkOf(t *testing.T, h *testServer) string {
+	t.Helper()
+	if err := h.Accounts.Link(t.Context(), store.Linked{Issuer: "https://id.example", Subject: "s",
+		Person: h.Person.ID}); err != nil {
+		t.Fatal(err)
+	}
+	var list control.LinkList
+	if got := h.send(&list, h.admin, http.MethodGet, "links", ""); got != http.StatusOK || len(list.Links) != 1 {
+		t.Fatalf("%d: %+v", got, list)
+	}
+	return list.Links[0].ID
+}
+
+// authenticatorOf gives a person an authenticator app, and returns the person.
+func authenticatorOf(t *testing.T, accounts *account.Service, person string) string {
+	t.Helper()
+	e, err := accounts.Enrol(store.Person{ID: person})
+	if err == nil {
+		_, err = accounts.AddAuthenticator(t.Context(), store.Person{ID: person}, "", e.Sealed,
+			account.ShownCode(e.Secret, time.Now()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person
 }
 
 // Every operation that changes something leaves a row that names who, by which key and from
@@ -204,6 +251,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	bot, key, person, upstream := id("bots"), id("keys"), id("people"), id("upstreams")
+	letIn(t, h.Store, h.Person.ID)
 	for _, c := range []struct{ pattern, id, body string }{
 		{"POST /api/v1/bots", "", `{"name":"other","kind":"plugin"}`},
 		{"PATCH /api/v1/bots/{bot}", bot, `{"description":"new"}`},
@@ -235,13 +283,23 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/secrets", "", ""},
 		{"POST /api/v1/keys", "", `{"name":"k","scopes":["mcp"]}`},
 		{"PATCH /api/v1/keys/{key}", key, `{"rules":{"deny":["home_*"]}}`},
+		{"POST /api/v1/approvals/{approval}", approvalOf(t, h, person), `{"decision":"once"}`},
+		{"PUT /api/v1/sets/{set}", "home", `{"tools":["home_*"]}`},
+		{"DELETE /api/v1/sets/{set}", "home", ""},
+		{"PUT /api/v1/tools/{name}/words", "kettle_record", `{"name":"hear"}`},
+		{"DELETE /api/v1/tools/{name}/words", "hear", ""},
 		{"DELETE /api/v1/keys/{key}", key, ""},
+		{"DELETE /api/v1/oauth/grants/{grant}", "grant", ""},
+		{"POST /api/v1/oauth/clients", "", `{"name":"app","redirect_uris":["https://a.example/"]}`},
+		{"DELETE /api/v1/oauth/clients/{client}", "program", ""},
 		{"POST /api/v1/people", "", `{"name":"carol"}`},
 		{"PATCH /api/v1/people/{person}", person, `{"role":"admin"}`},
 		{"POST /api/v1/people/{person}/password", person, ""},
+		{"DELETE /api/v1/people/{person}/second-steps", authenticatorOf(t, h.Accounts, person), ""},
 		{"DELETE /api/v1/people/{person}", person + "?name=walked", ""},
 		{"PATCH /api/v1/me", "", `{"zone":"Asia/Shanghai"}`},
 		{"DELETE /api/v1/signins", "", ""},
+		{"DELETE /api/v1/links/{link}", linkOf(t, h), ""},
 		{"DELETE /api/v1/records", "?said=true", ""},
 		{"POST /api/v1/me/password", "", `{"old":"a good password","new":"another password"}`},
 		{"PATCH /api/v1/nodes/{node}", "n", `{"name":"desk"}`},
@@ -277,4 +335,15 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			t.Errorf("%s changes something: try it here, or say why it leaves no row", pattern)
 		}
 	}
+}
+
+// approvalOf returns the id of a call that waits for a person.
+func approvalOf(t *testing.T, h *testServer, person string) string {
+	t.Helper()
+	_, _, err := h.Store.Approvals.Ask(t.Context(), store.Approval{ID: "waits", Person: person, Tool: "lamp",
+		Asked: time.Now(), Expires: time.Now().Add(time.Hour)}, 9, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "waits"
 }

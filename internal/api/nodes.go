@@ -28,6 +28,10 @@ var (
 	InvokeNode   = onNodes("POST /api/v1/nodes/{node}/invoke", "Run a command on a node", control.NodeInvoke,
 		NodeCall.action).taking(maxInvoke).replying(maxInvoked).lasting(maxInvokeTime + callLimit)
 	RenameNode = onNodes("PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, NodeName.action)
+	RunPolicy  = define("GET /api/v1/nodes/{node}/policy", "Return the policy by which a node runs programs",
+		(*control.Service).RunPolicy)
+	ChangeRunPolicy = define("PATCH /api/v1/nodes/{node}/policy", "Change the policy by which a node runs programs",
+		(*control.Service).ChangeRunPolicy)
 	RemoveNode = onNodes("DELETE /api/v1/nodes/{node}", "Delete a node", control.NodeRemove, NodeRef.action)
 	Pairs      = onNodes("GET /api/v1/pairs", "List pending pairing requests",
 		control.PairList, noInput)
@@ -39,7 +43,8 @@ var (
 
 // nodeOperations adds the operations on OpenClaw's nodes.
 func (s *Server) nodeOperations() {
-	s.operate(Nodes, DescribeNode, InvokeNode, RenameNode, RemoveNode, Pairs, ApprovePair, RejectPair)
+	s.operate(Nodes, DescribeNode, InvokeNode, RenameNode, RunPolicy, ChangeRunPolicy, RemoveNode, Pairs, ApprovePair,
+		RejectPair)
 }
 
 // onNodes returns an operation on nodes, whose input is completed by action.

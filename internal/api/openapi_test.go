@@ -39,7 +39,7 @@ func described(t *testing.T) (*hubtest.Rig, *Server, object) {
 		Control: control.New(control.Options{
 			Hub: r.Hub, Accounts: r.Accounts, Version: "1.2.3", Points: points, ImportSize: 1 << 20,
 			Health:   func(store.Bot) control.Health { return control.Health{} },
-			Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
+			Upstream: func(store.Upstream, string) control.UpstreamHealth { return control.UpstreamHealth{} },
 			SecretActions: control.SecretActions{State: func() []control.SecretState {
 				return []control.SecretState{{ID: "current", Made: time.Now(), Own: true}}
 			}},

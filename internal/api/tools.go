@@ -18,14 +18,21 @@ import (
 
 // Operations.
 var (
-	ListTools     = define("GET /api/v1/tools", "List tools; with name or schemas, include their input schemas", (*control.Service).ListTools)
-	DecideTool    = define("POST /api/v1/tools/{name}/rule", "Allow or deny tools, by name or pattern, for programs and bots", (*control.Service).DecideTool)
-	ListToolRules = define("GET /api/v1/rules", "List the rules of tools", (*control.Service).ListToolRules)
+	ListTools      = define("GET /api/v1/tools", "List tools; with name or schemas, include their input schemas", (*control.Service).ListTools)
+	DecideTool     = define("POST /api/v1/tools/{name}/rule", "Allow or deny tools, by name or pattern, for programs and bots", (*control.Service).DecideTool)
+	ToolSets       = define("GET /api/v1/sets", "List the named sets of tools", (*control.Service).ToolSets)
+	SaveToolSet    = define("PUT /api/v1/sets/{set}", "Make a named set of tools, or change its tools", (*control.Service).SaveToolSet)
+	RemoveToolSet  = define("DELETE /api/v1/sets/{set}", "Remove a named set of tools", (*control.Service).RemoveToolSet)
+	ToolWords      = define("GET /api/v1/words", "List the tools that have names or descriptions of their owners", (*control.Service).ToolWords)
+	SetToolWords   = define("PUT /api/v1/tools/{name}/words", "Give a tool another name, title or description", (*control.Service).SetToolWords)
+	ClearToolWords = define("DELETE /api/v1/tools/{name}/words", "Give a tool back the name and texts of its server", (*control.Service).ClearToolWords)
+	ListToolRules  = define("GET /api/v1/rules", "List the rules of tools", (*control.Service).ListToolRules)
 )
 
 // toolOperations adds the operations on tools and upstreams.
 func (s *Server) toolOperations() {
-	s.operate(ListTools, DecideTool, ListToolRules)
+	s.operate(ListTools, DecideTool, ListToolRules, ToolSets, SaveToolSet, RemoveToolSet, ToolWords, SetToolWords,
+		ClearToolWords)
 	s.handle(Operation{Method: http.MethodPost, Path: "/api/v1/tools/{name}/call",
 		Summary: "Call a tool and stream progress and result as JSON lines; keys of scope learn can call Learn's tools only",
 		In:      reflect.TypeFor[ToolCall](), Out: reflect.TypeFor[ToolLine](), Kind: "application/x-ndjson",

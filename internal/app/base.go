@@ -14,8 +14,10 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
 	_ "patchbay/internal/i18n/translations"
+	"patchbay/internal/plug/approve"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
+	"patchbay/internal/plug/eyeclaw"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/openai"
 	agents "patchbay/internal/plug/openclaw/bot"
@@ -24,6 +26,7 @@ import (
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // Base is what both the server and the command line need: the configuration, the database, and the
@@ -42,6 +45,8 @@ type Base struct {
 	// Agents are the bots that agents of an OpenClaw gateway answer.
 	Agents *agents.Bots
 
+	// tracer traces what this process does; nil: nothing is traced.
+	tracer *tracing.Tracer
 	tools  *botTools
 	models *models
 	// realtime has what bots of realtime models share.
@@ -90,6 +95,7 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = hub.NewRegistry(db, box, kinds(b), func() any { return new(rokid.Settings) },
 		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) },
+		func() any { return new(approve.Settings) },
 		func() any { return new(xiaozhi.BotVoice) })
 	return b, nil
 }
@@ -136,6 +142,10 @@ func kinds(base *Base) []hub.Kind {
 		{
 			Name:    "eyeclaw",
 			Inbound: true, // its plug sets the limits of each connection
+		},
+		{
+			Name:    eyeclaw.ConnectorKind,
+			Inbound: true, // likewise
 		},
 		base.Agents.Kind(),
 		base.realtime.kind(base),

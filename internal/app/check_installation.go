@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/seal"
 )
 
@@ -44,7 +45,7 @@ func (e *examination) checkFolder() {
 
 const (
 	msgCheckCert   = i18n.Message("certificate")
-	msgCertUntil   = i18n.Message("is good until %s")
+	msgCertUntil   = i18n.Message("is good until %s; its SHA-256 fingerprint is %s")
 	msgCertExpired = i18n.Message("expired on %s")
 
 	adviceCert      = i18n.Message("Renew it and restart the server.")
@@ -70,14 +71,14 @@ func (e *examination) checkCertificate(now time.Time) {
 		e.Error(name, err, adviceCert.With())
 		return
 	}
-	until := check.Time(leaf.NotAfter)
+	until, print := check.Time(leaf.NotAfter), wire.Fingerprint(leaf.Raw)
 	switch {
 	case now.After(leaf.NotAfter):
 		e.Fail(name, msgCertExpired.With(until), adviceCert.With())
 	case now.Add(expiryWarning).After(leaf.NotAfter):
-		e.Warn(name, msgCertUntil.With(until), adviceCert.With())
+		e.Warn(name, msgCertUntil.With(until, print), adviceCert.With())
 	default:
-		e.OK(name, msgCertUntil.With(until))
+		e.OK(name, msgCertUntil.With(until, print))
 	}
 }
 

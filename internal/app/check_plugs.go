@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/bots"
+	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -50,6 +51,9 @@ func (e *examination) checkTools(ctx context.Context) {
 			e.checkShim(ctx, u)
 		} else {
 			control.CheckUpstream(e.Report, u, e.server != nil)
+			if shown, err := e.base.ShownUpstream(u.Upstream); err != nil || string(shown["pin"]) != `"off"` {
+				control.CheckPins(ctx, e.Report, e.base.Store, u.Upstream)
+			}
 		}
 	}
 	if e.server == nil {
@@ -89,7 +93,7 @@ func (e *examination) checkShim(ctx context.Context, u control.Upstream) {
 		if err == nil {
 			err = s.Validate()
 		}
-		shim.CheckAlone(ctx, e.Report, u.Slug, s.URL, err)
+		shim.CheckAlone(ctx, e.Report, u.Slug, s.URL, s.TLSFingerprint, err)
 	case u.State == "", u.State == control.UpstreamElsewhere:
 		shim.CheckElsewhere(e.Report, u.Slug, u.State != "")
 	default:
@@ -97,6 +101,9 @@ func (e *examination) checkShim(ctx context.Context, u control.Upstream) {
 		for i, n := range u.Nodes {
 			nodes[i] = shim.Status{Name: n.Name, State: shim.State(n.State), Command: n.Command, Tools: n.Tools,
 				Accepted: n.Taken, Omitted: n.Cut}
+			if p := n.Certificate; p != nil {
+				nodes[i].Certificate = &client.Certificate{Shown: check.SingleLine(p.Shown)}
+			}
 			if n.Problem != "" {
 				nodes[i].Message = check.Verbatim(n.Problem)
 			}
@@ -149,7 +156,8 @@ func (e *examination) awakeBoards(ctx context.Context) (map[int64]bool, error) {
 func (e *examination) checkNodes(ctx context.Context) {
 	c := e.settings
 	o := gateway.CheckOptions{Store: e.base.Store, Allow: c.Nodes.Allow,
-		Configured: len(c.Nodes.Allow)+len(c.Nodes.Deny) > 0, PublicURL: c.PublicURL}
+		Configured: len(c.Nodes.Allow)+len(c.Nodes.Deny) > 0, PublicURL: c.PublicURL,
+		Fingerprint: ownFingerprint(c)}
 	if e.server != nil {
 		o.URL, o.Transport, o.Connected = e.server.URL, LocalTransport(), e.connectedNodes
 	}

@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
 )
 
 // ConnectRunning returns a client for the server that runs on a data folder, or nil if none
@@ -130,6 +131,7 @@ const (
 	msgPublicUnset   = i18n.Message("is not set")
 	msgPublicPrivate = i18n.Message("%s is an address of this machine or network only")
 	msgPublicPlain   = i18n.Message("%s is not encrypted")
+	msgPublicOther   = i18n.Message("%s leads to another server, or its configuration says another public_url (%q), so programs cannot sign in by OAuth")
 	msgPublicAway    = i18n.Message("%s cannot be reached from here: %s")
 	msgPublicGood    = i18n.Message("server\x04%s answers")
 	advicePublic     = i18n.Message("The platform of the glasses calls from outside: set an https address that leads here.")
@@ -157,6 +159,14 @@ func (e *examination) checkPublicURL(ctx context.Context) {
 	}
 	if err := fetchJSON(ctx, &http.Client{Timeout: probeTimeout}, address+"/healthz", &struct{}{}); err != nil {
 		e.Warn(name, msgPublicAway.With(address, e.Explained(err)), check.AdviceOutside.With())
+		return
+	}
+	var server struct {
+		Issuer string `json:"issuer"`
+	}
+	if err := fetchJSON(ctx, &http.Client{Timeout: probeTimeout}, address+oauth.ServerMetadataPath,
+		&server); err != nil || server.Issuer != address {
+		e.Warn(name, msgPublicOther.With(address, server.Issuer), advicePublic.With())
 		return
 	}
 	e.OK(name, msgPublicGood.With(address))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"patchbay/internal/account"
@@ -42,6 +43,7 @@ func Examine(ctx context.Context, c *config.Config, version string, r *check.Rep
 	seal.CheckKey(r, c.Secret, c.Data, HasData(c))
 	e.checkCertificate(time.Now())
 	e.checkSpeech(ctx)
+	e.checkTraces(ctx)
 	e.checkServer(ctx)
 	e.checkPublicURL(ctx)
 	if !HasData(c) && !FolderUsed(c.Data) {
@@ -65,6 +67,10 @@ func (e *examination) checkData(ctx context.Context) {
 	e.checkSecrets()
 	address, unencrypted := e.consoleAddress()
 	account.CheckPeople(ctx, e.Report, b.Store, address, unencrypted)
+	if strings.HasPrefix(e.settings.PublicURL, "https://") && !e.settings.OIDC.Only {
+		b.Accounts.CheckSecondSteps(ctx, e.Report)
+	}
+	e.checkOIDC(ctx)
 	store.CheckAudit(ctx, e.Report, b.Store)
 	store.CheckClock(ctx, e.Report, b.Store, time.Now())
 	e.checkBus(ctx)

@@ -80,7 +80,8 @@ func newInstance(t *testing.T, o hubtest.Options) *instance {
 	clouds := newClouds(i.base, handler, i.Hub.Bus.Instance, nil)
 	t.Cleanup(clouds.Close)
 	i.clouds = clouds
-	i.servers = upstream.New(upstream.Options{Register: registerUpstream(i.Hub, log), Logger: log})
+	i.servers = upstream.New(upstream.Options{Register: registerUpstream(i.Hub, log), Logger: log,
+		Pins: pins{i.base, log}})
 	t.Cleanup(i.servers.Close)
 	i.joined = newShims(deps{hub: i.Hub, base: i.base, messages: i.Hub.Bus, log: log})
 	t.Cleanup(i.joined.Close)
@@ -101,8 +102,9 @@ func newInstance(t *testing.T, o hubtest.Options) *instance {
 }
 
 func testHandlers(m *mcp.Server, e http.Handler, nothing http.Handler) handlers {
-	return handlers{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing,
-		endpoint: e, mcp: m, pages: console.New(console.Options{})}
+	return handlers{lingzhu: nothing, cable: nothing, connector: nothing, media: nothing, api: nothing,
+		metrics: nothing, ready: nothing, client: nothing,
+		endpoint: e, mcp: m, pages: console.New(console.Options{Control: &control.Service{}})}
 }
 
 // add adds an upstream of the kind that connects to us.
@@ -220,7 +222,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("the prompts are %+v", books)
 	}
 	health := upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)
-	if h := health(u); h.State != control.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket ||
+	if h := health(u, ""); h.State != control.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket ||
 		h.Where != "" {
 		t.Errorf("its health is %+v", h)
 	}
@@ -315,7 +317,7 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		}
 	}
 	health := func(i *instance) control.UpstreamHealth {
-		return upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
+		return upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u, "")
 	}
 	if h := health(here); h.State != control.UpstreamWaiting ||
 		!strings.Contains(h.Problem.In(i18n.English), "not connected yet") {

@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn"
@@ -72,18 +73,30 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 	if err != nil {
 		return l, err
 	}
+	consents, err := newOAuth(b, oauth.Options{Logger: log})
+	if err != nil {
+		return l, err
+	}
+	photos, _, err := fetchers(c, log, registry)
+	if err != nil {
+		return l, err
+	}
+	signins := newSignIns(b, c.Listen, photos.Dial, messages.Instance, log)
 	people := control.New(control.Options{
+		OAuth: consents, OIDC: newOIDC(c),
 		Hub: h, Accounts: b.Accounts, Logger: log, Version: b.Version, PublicURL: c.PublicURL,
 		Instance:   localInstance(b),
 		Health:     func(store.Bot) control.Health { return control.Health{} },
 		Disconnect: func(int64) {},
-		Upstream: func(u store.Upstream) control.UpstreamHealth {
+		Upstream: func(u store.Upstream, _ string) control.UpstreamHealth {
 			return control.UpstreamHealth{Where: b.UpstreamWhere(u)}
 		},
-		Upstreams:     newUpstreamActions(b, log),
-		Voice:         speaking.actions(),
-		SecretActions: b.secretActions(),
-		Points:        points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
+		Upstreams:       newUpstreamActions(b, signins, log),
+		Registry:        newRegistry(c),
+		UpstreamSignIns: b.signInActions(signins),
+		Voice:           speaking.actions(),
+		SecretActions:   b.secretActions(),
+		Points:          points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },

@@ -62,7 +62,7 @@ func (m *models) build(b store.Bot, s openai.Settings, box toolbox.Tools) (*open
 	trusted := func(ctx context.Context) bool { return m.base.trusts(ctx, b.Owner) }
 	return openai.New(s, openai.Options{
 		Client:  &http.Client{Transport: ownersTransport{m.anywhere, m.guarded, trusted}},
-		Trusted: trusted, Logger: m.log.With("bot", b.Number), Toolbox: box,
+		Trusted: trusted, Logger: m.log.With("bot", b.Number), Tracer: m.base.tracer, Toolbox: box,
 		OnEnd: func(ctx context.Context, p openai.Problem) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 			defer cancel()

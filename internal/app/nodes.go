@@ -96,6 +96,16 @@ func (n nodeActions) run(ctx context.Context, a control.NodeAction) (json.RawMes
 			Name string `json:"displayName"`
 		}{id{node}, a.Name})
 		return out, notPaired(a, err)
+	case control.NodeGetPolicy:
+		out, err := n.do(ctx, wire.MethodNodeExecPolicyGet, id{node})
+		return policyOf(node, out, notPaired(a, err))
+	case control.NodeSetPolicy:
+		out, err := n.do(ctx, wire.MethodNodeExecPolicySet, struct {
+			id
+			File json.RawMessage `json:"file"`
+			Hash string          `json:"baseHash,omitempty"`
+		}{id{node}, a.Params, a.Once})
+		return policyOf(node, out, notPaired(a, err))
 	case control.NodeInvoke:
 		call := wire.Invoke{NodeID: node, Command: a.Command, Params: a.Params, IdempotencyKey: a.Once}
 		if call.IdempotencyKey == "" {
@@ -107,6 +117,17 @@ func (n nodeActions) run(ctx context.Context, a control.NodeAction) (json.RawMes
 		return n.do(ctx, wire.MethodNodeInvoke, call)
 	}
 	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Action)
+}
+
+// policyOf adds the node to its policy for running programs.
+func policyOf(node string, policy json.RawMessage, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		NodeID string          `json:"nodeId"`
+		Policy json.RawMessage `json:"policy"`
+	}{node, policy})
 }
 
 const (

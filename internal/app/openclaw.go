@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,11 +14,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/eyeclaw"
 	agents "patchbay/internal/plug/openclaw/bot"
+	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 )
 
@@ -33,8 +37,8 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 	n := at.base.Config.Nodes
 	o := gateway.Options{
 		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log,
-		Registerer: at.reg,
-		Address:    at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
+		Registerer: at.reg, Tracer: at.base.tracer,
+		Address: at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
 		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections,
 	}
 	if !at.messages.IsStandalone() {
@@ -137,9 +141,30 @@ func agentHealth(all *agents.Bots, bot int64) control.Health {
 		return control.Health{}
 	}
 	h := control.Health{Since: s.Since, LastSeen: s.LastAnswer, Gateway: s.Version, Problem: s.Problem,
-		Command: s.Command}
+		Command: s.Command, Code: string(s.Code), Certificate: refusedCertificate(s.Certificate)}
 	if s.Connected {
 		h.Connections = 1
 	}
 	return h
+}
+
+// refusedCertificate returns a gateway's certificate that is not accepted, or nil.
+func refusedCertificate(c *client.Certificate) *control.Certificate {
+	if c == nil {
+		return nil
+	}
+	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
+}
+
+// ownFingerprint returns the fingerprint of the server's own certificate; empty if it has none, or
+// none that can be read.
+func ownFingerprint(c *config.Config) string {
+	if c.TLS.Cert == "" {
+		return ""
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil {
+		return ""
+	}
+	return wire.Fingerprint(pair.Certificate[0])
 }

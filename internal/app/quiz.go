@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/plug/approve"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/learn/remind"
@@ -44,7 +45,7 @@ func keyAllowsLearn(h *hub.Hub, bot store.Bot, turn *talk.Turn) bool {
 		return false
 	}
 	for _, name := range []string{"next_review", "reveal_answer", "submit_review", "create_knowledge_point"} {
-		if v.Tool(name) == nil {
+		if !v.HasOriginal(name) {
 			return false
 		}
 	}
@@ -55,16 +56,11 @@ func keyAllowsLearn(h *hub.Hub, bot store.Bot, turn *talk.Turn) bool {
 // they are bound to the bot, which required the owner's consent. Glasses that have only a key may
 // belong to anybody who uses the same agent, so the owner has to allow them.
 func canLearn(ctx context.Context, b *Base, bot store.Bot, turn *talk.Turn) bool {
-	w, glasses := quiz.Wearer(turn)
-	if !glasses {
-		return true
-	}
 	var s quiz.Settings
 	if err := b.Registry.Settings(bot, &s); err == nil && s.Learn {
 		return true
 	}
-	bound, err := b.Store.Bindings.Of(ctx, w)
-	return err == nil && bound.Bot == bot.Number
+	return isOwnersWearer(ctx, b, bot, turn)
 }
 
 // remindersOf returns the channels of reminders. Webhooks use the guarded dialer, because people
@@ -81,34 +77,11 @@ func remindersOf(b *Base, s *learn.Service, glasses *rokid.Handler,
 
 var errNoGlasses = errors.New("no glasses can be reached: they must be bound to a bot that has a push_key and is not shared")
 
-// pushReminder shows a reminder on all glasses that are bound to a person's bots.
+// pushReminder shows a reminder on a person's glasses.
 func pushReminder(ctx context.Context, b *Base, glasses *rokid.Handler, person string, m remind.Message) error {
-	bots, err := b.Store.Bots.ByOwner(ctx, person)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	reached := false
-	for _, bot := range bots {
-		var o account.Audience
-		if err := b.Registry.Settings(bot, &o); err != nil || o.Shared {
-			continue
-		}
-		bound, err := b.Store.Bindings.ByBot(ctx, bot.Number)
-		if err != nil {
-			return err
-		}
-		for _, w := range bound {
-			err := glasses.Push(ctx, bot, rokid.Notice{ID: m.ID + "-" + w.UserID, UserID: w.UserID, AgentID: w.AgentID,
-				Text: m.Text, Lang: m.Lang})
-			reached = reached || err == nil
-			if err != nil && !errors.Is(err, rokid.ErrNoPushKey) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	if !reached && len(errs) == 0 {
+	err := showOnGlasses(ctx, b, glasses, person, m.ID, m.Text, m.Lang)
+	if errors.Is(err, approve.ErrNoGlasses) {
 		return errNoGlasses
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -9,17 +9,20 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
+	"patchbay/internal/plug/eyeclaw/connector"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/xiaozhi"
 )
 
 // handlers are the handlers that routes maps to paths.
 type handlers struct {
-	lingzhu, cable, media, api, metrics, ready http.Handler
-	endpoint                                   http.Handler
-	mcp                                        *mcp.Server
-	boards                                     *voiceBoards
-	pages                                      *console.Server
+	lingzhu, cable, connector, media, api, metrics, ready http.Handler
+	endpoint, client                                      http.Handler
+	mcp                                                   *mcp.Server
+	oauth                                                 *oauth.Service
+	boards                                                *voiceBoards
+	pages                                                 *console.Server
 }
 
 // homePattern is the pattern of the console's home page.
@@ -35,8 +38,12 @@ func routes(d handlers) *http.ServeMux {
 		mux.Handle(path, d.lingzhu)
 	}
 	mux.Handle("/cable", d.cable)
+	mux.Handle("GET "+connector.Path, d.connector)
 	mux.Handle("GET /media/{token}", d.media)
 	mux.Handle("/mcp", d.mcp)
+	for _, path := range []string{"/mcp/sse", "/mcp/messages"} {
+		mux.HandleFunc("OPTIONS "+path, d.mcp.ServePreflight)
+	}
 	mux.HandleFunc("GET /mcp/sse", d.mcp.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", d.mcp.ServeMessages)
 	mux.HandleFunc("GET /mcp_endpoint/call/", d.mcp.ServeWebSocket)
@@ -48,6 +55,8 @@ func routes(d handlers) *http.ServeMux {
 	mux.HandleFunc("/api/mcp", d.mcp.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", d.mcp.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", d.mcp.ServeLearnMessages)
+	d.oauth.Register(mux)
+	mux.Handle("GET "+clientPath, d.client)
 	if d.boards != nil {
 		d.boards.routes(mux)
 	}

@@ -27,9 +27,11 @@ import (
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
+	"patchbay/internal/plug/eyeclaw/connector"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/remind"
 	"patchbay/internal/plug/mcp"
@@ -62,6 +64,8 @@ type Options struct {
 	// Now tells for which day it counts what boards use of speech engines. It is for tests; nil
 	// means [time.Now].
 	Now func() time.Time
+	// TokenLife is the lifetime of OAuth access tokens; 0 means an hour. It is for tests.
+	TokenLife time.Duration
 }
 
 // Serve runs the server until ctx ends, then drains and stops it.
@@ -132,8 +136,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Help: "Messages on the bus that this installation had not signed."},
 		func() float64 { return float64(messages.RejectedCount()) }))
 
+	tracer := newTracer(base, messages.Instance, log, registry)
+	defer closeTracer(tracer)
+	base.tracer = tracer
 	h, err := hub.New(hub.Options{
-		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
+		Tracer: tracer,
+		Store:  base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
 		FirstPieceTimeout: c.Turn.FirstPiece, IdleTimeout: c.Turn.Idle, LateTimeout: c.Turn.Late,
 		ReconnectGrace: c.Turn.Grace,
 		MaxTurns:       c.Limits.Turns, HistoryLength: c.History.Turns, MediaTTL: c.Media.Keep,
@@ -165,7 +173,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	glasses := rokid.New(rokid.Options{
-		Streams:  streams,
+		Streams: streams, Tracer: tracer,
 		Accounts: base.Accounts, Hub: h, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
 		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: i18n.Lang(c.Lang),
 		HTTPErrors: c.Lingzhu.ErrorStyle == "http", QuietStart: c.Lingzhu.QuietStart, Heartbeat: c.Turn.Heartbeat,
@@ -175,7 +183,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	cable := eyeclaw.New(eyeclaw.Options{
 		Registry: plug{h}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL,
-		Grace:    c.Turn.Grace,
+		Grace: c.Turn.Grace, Tools: base.connectorTools,
 		ClientIP: func(r *http.Request) string { return addresses.ClientAddress(r).String() },
 	})
 	h.OnDisconnectBot(cable.DisconnectBot)
@@ -201,6 +209,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	socket.SetTools(learn.Tools())
+	registerApprovals(h, base, glasses, log)
 	registerQuiz(h, points, base, log)
 	speaking, err := newSpeech(ctx, base, log, newSpeechMetrics(registry))
 	if err != nil {
@@ -232,8 +241,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	recent := account.NewRecent(base.Accounts)
 	streams.OnChange(recent.Forget)
 	streams.OnChange(nodes.KeysChanged)
+	var consents *oauth.Service // is made below
 	programs := mcp.New(mcp.Options{
-		Hub: h, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
+		Metadata: func(r *http.Request, path string) string { return consents.MetadataURL(r, path) },
+		Tracer:   tracer,
+		Origin:   func(r *http.Request) string { return consents.Origin(r) },
+		Hub:      h, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.ClientAddress, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts,
 		Origins:     c.MCP.Origins,
 		MaxSessions: c.MCP.Sessions, MaxSessionsPerKey: c.MCP.SessionsOfKey, IdleTimeout: c.MCP.Idle,
@@ -241,9 +254,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		LearnTools: learn.ToolNames(),
 	})
 	defer programs.Close()
+	signins := newSignIns(base, listener.Addr().String(), photos.Dial, messages.Instance, log)
 	servers := upstream.New(upstream.Options{
-		Register: registerUpstream(h, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
-		Installation: base.Installation, Dangerous: base.dangerousTools,
+		Register: registerUpstream(h, log), Tracer: tracer,
+		Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
+		Installation: base.Installation, Dangerous: base.dangerousTools, Pins: pins{base, log},
+		Tokens: tokensOf(signins),
 	})
 	defer servers.Close()
 	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
@@ -259,27 +275,41 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		servers.DrainFuncs)
 	disk := newStorage(base, h, log, registry)
 	failing := failing(&ready, base, disk, devices)
-	people := control.New(control.Options{
-		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		Instance:      instanceInfo(base, failing, disk, devices),
-		Health:        botHealth(cable, base),
-		Disconnect:    h.DisconnectBot,
-		Upstream:      upstreamHealth(base, h, servers, clouds, joined),
-		Upstreams:     newUpstreamActions(base, log),
-		Voice:         speaking.actions(),
-		SecretActions: base.secretActions(),
-		Listen:        voices.boards.ListenOgg,
-		Hear:          voices.boards.ListenWAV,
-		Points:        points,
-		ImportSize:    int64(c.Learn.ImportSize),
-		Due:           dueReviews(points),
-		Nodes:         nodeOperations(base, nodes),
-		Retention:     retentionPolicy(c),
-		Transport:     func(chosen string) string { return BoardTransport(c, chosen) },
-		BoardVoice:    base.voiceOptions(),
-		NodePolicy:    control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
+	var people *control.Service // is made below
+	consents, err = newOAuth(base, oauth.Options{
+		IsKnownHost: programs.IsKnownHost, IsListedHost: programs.IsListedHost,
+		IsProxy: addresses.IsFromProxy, Address: addresses.ClientAddress, Guard: guard,
+		Logger: log, Registerer: registry, AccessLife: o.TokenLife,
+		Reused:  func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthReused) },
+		Revoked: func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthGivenUp) },
 	})
-	channel, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log,
+	if err != nil {
+		return err
+	}
+	people = control.New(control.Options{
+		OAuth: consents, OIDC: newOIDC(c),
+		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
+		Instance:        instanceInfo(base, failing, disk, devices),
+		Health:          botHealth(cable, base),
+		Disconnect:      h.DisconnectBot,
+		Upstream:        upstreamHealth(base, h, servers, clouds, joined),
+		Upstreams:       newUpstreamActions(base, signins, log),
+		Registry:        newRegistry(c),
+		UpstreamSignIns: base.signInActions(signins),
+		Voice:           speaking.actions(),
+		SecretActions:   base.secretActions(),
+		Listen:          voices.boards.ListenOgg,
+		Hear:            voices.boards.ListenWAV,
+		Points:          points,
+		ImportSize:      int64(c.Learn.ImportSize),
+		Due:             dueReviews(points),
+		Nodes:           nodeOperations(base, nodes),
+		Retention:       retentionPolicy(c),
+		Transport:       func(chosen string) string { return BoardTransport(c, chosen) },
+		BoardVoice:      base.voiceOptions(),
+		NodePolicy:      control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
+	})
+	channel, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log, Tracer: tracer,
 		Address: addresses.ClientAddress})
 	if err != nil {
 		return err
@@ -293,9 +323,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Secure: byHTTPS(c),
 	})
 
+	plugin, err := connector.Handler(o.Version)
+	if err != nil {
+		return err
+	}
 	mux := routes(handlers{
-		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
-		mcp: programs,
+		connector: plugin,
+		lingzhu:   glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
+		mcp: programs, oauth: consents, client: serveClient(c),
 		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log,
 			address: addresses.ClientAddress},
 		metrics: metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
@@ -375,8 +410,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 		return nil
 	})
-	log.Info("serving", "url", url, "version", o.Version, "database", base.Store.Dialect(),
-		"instance", messages.Instance)
+	about := []any{"url", url, "version", o.Version, "database", base.Store.Dialect(), "instance", messages.Instance}
+	if print := ownFingerprint(base.Config); print != "" {
+		about = append(about, "certificate", print) // for OpenClaw's --tls-fingerprint
+	}
+	log.Info("serving", about...)
 	if o.OnServers != nil {
 		o.OnServers(pages, channel)
 	}
@@ -453,7 +491,7 @@ func eyeclawHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
 	if !ok {
 		return control.Health{}
 	}
-	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
+	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen, Gateway: s.OpenClaw}
 	if s.LastErrorAt.After(s.LastAnswer) {
 		h.Problem, h.Command = s.LastError, s.Command
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
@@ -29,6 +31,9 @@ type ShimSettings struct {
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
 	Token string `json:"token,omitempty" secret:"true" to:"url"`
+	// TLSFingerprint is the SHA-256 fingerprint of the only certificate that the gateway may have.
+	// Empty means one that an authority has issued that this machine knows.
+	TLSFingerprint string `json:"tls_fingerprint,omitempty" to:"url"`
 	// Mode is each, if every device is a node, or one, if all of them are one. Empty means each.
 	Mode shim.Mode `json:"mode,omitempty"`
 	// Title is the name of the node in mode one. Empty means Patchbay.
@@ -64,6 +69,9 @@ func (s *ShimSettings) Validate() error {
 	if _, err := client.ParseURL(s.URL); err != nil {
 		return err
 	}
+	if _, err := client.ParsePin(s.TLSFingerprint, s.URL); err != nil {
+		return err
+	}
 	switch {
 	case strings.TrimSpace(s.Token) != s.Token:
 		return msgShimToken.Errorf()
@@ -84,10 +92,11 @@ func (s *ShimSettings) Validate() error {
 
 // spec returns the shim specification of an upstream.
 func (s *ShimSettings) spec(u store.Upstream, guarded bool) shim.Spec {
-	url, _ := client.ParseURL(s.URL) // validated before it was stored
+	url, _ := client.ParseURL(s.URL) // validated before they were stored
+	pin, _ := client.ParsePin(s.TLSFingerprint, s.URL)
 	return shim.Spec{
-		ID: UpstreamProviderID(u), URL: url, Token: s.Token, Mode: s.Mode, Title: s.Title, Devices: s.Devices,
-		Owner: u.Owner, Notices: s.Notices,
+		ID: UpstreamProviderID(u), URL: url, Pin: pin, Token: s.Token, Mode: s.Mode, Title: s.Title,
+		Devices: s.Devices, Owner: u.Owner, Notices: s.Notices,
 		Untrusted: guarded, Version: u.Version,
 	}
 }
@@ -204,6 +213,7 @@ func (s *shims) health(id string) control.UpstreamHealth {
 			Device: n.Device, Name: n.Name, Node: n.Node, State: string(n.State), Since: n.Since, Tools: n.Tools,
 			Taken: n.Accepted, Cut: n.Omitted,
 			NextTry: n.NextTry, Message: n.Message, Command: n.Command,
+			Code: string(n.Code), Certificate: refusedCertificate(n.Certificate),
 		})
 		if n.State != shim.Ready && h.State == control.UpstreamReady { // the first node that is not ready
 			h.State, h.Since, h.NextTry, h.Problem = shimState(n.State), n.Since, n.NextTry, n.Message
@@ -216,6 +226,8 @@ func (s *shims) health(id string) control.UpstreamHealth {
 func shimState(s shim.State) string {
 	switch s {
 	case shim.Pairing, shim.Approval:
+		return control.UpstreamUnapproved
+	case shim.Untrusted, shim.Changed:
 		return control.UpstreamFailed // a person has to act
 	}
 	return string(s)
@@ -291,13 +303,15 @@ func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
 	for _, o := range d.hub.Providers(spec.Owner) {
 		if o.Kind == xiaozhi.Kind && o.Owner == spec.Owner {
 			at[o.ID] = len(out)
-			out = append(out, shim.Device{ID: o.ID, Slug: o.Slug, Title: o.Title})
+			out = append(out, shim.Device{ID: o.ID, Slug: o.Slug, Title: o.Title, Session: true})
 		}
 	}
 	for _, t := range may.Tools {
 		if i, ok := at[t.Provider().ID]; ok {
 			out[i].Tools = append(out[i].Tools, *t.Tool)
-			out[i].Audio = out[i].Audio || t.Tool.Name == xiaozhi.ToolAudio
+			if slices.Contains(mcpnode.MediaTools, t.Tool.Name) {
+				out[i].Media = append(out[i].Media, t.Tool.Name)
+			}
 		}
 	}
 	return out, nil
@@ -323,11 +337,23 @@ func (d devices) Call(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.R
 			name = t.Name
 		}
 	}
+	return d.hub.Call(ctx, shimAccess(spec, c), name, &tool.Call{Args: c.Args})
+}
+
+// Message implements [shim.Source].
+func (d devices) Message(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.Result, error) {
+	if o, _, _ := d.hub.FindProvider(c.Device); o.Kind != xiaozhi.Kind || o.Owner != spec.Owner {
+		return nil, tool.Fail(tool.Offline, "This device is not there any more.", nil)
+	}
+	return d.hub.SendMessage(ctx, shimAccess(spec, c), c.Device, c.Tool, &tool.Call{Args: c.Args})
+}
+
+// shimAccess returns what a gateway may do: what all programs of its owner may.
+func shimAccess(spec shim.Spec, c shim.Call) hub.Access {
 	at := ""
 	if u, err := url.Parse(spec.URL); err == nil {
 		at = u.Host // without the path and query, which may be secret
 	}
-	who := hub.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Address: at,
-		Channel: "shim", Program: c.Program}}
-	return d.hub.Call(ctx, who, name, &tool.Call{Args: c.Args})
+	return hub.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Address: at, Channel: "shim",
+		Program: c.Program}}
 }

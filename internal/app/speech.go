@@ -28,7 +28,8 @@ type speech struct {
 	log     *slog.Logger
 	metrics speechMetrics
 	usage   *speechUsage
-	fixed   []*speechEngine // of the configuration
+	fixed   []*speechEngine // of the configuration, with addresses: they are tried first
+	local   []*speechEngine // of the configuration, programs on this machine: tried last
 
 	mu      sync.Mutex // held while engines are read
 	version int64
@@ -41,6 +42,7 @@ type speechEngine struct {
 	row   store.SpeechEngine // its number is 0 if it is of the configuration
 	where string
 	link  engine.Link
+	daily dailyLimits
 	err   error // its settings cannot be read
 	state speechState
 }
@@ -56,9 +58,16 @@ func newSpeech(ctx context.Context, b *Base, log *slog.Logger, metrics speechMet
 		e := &speechEngine{row: store.SpeechEngine{Name: l.Name, Enabled: true}, link: l,
 			where: whereOfAddress(addressOf(b.Config.Speech, l.Name))}
 		s.watch(e)
-		s.fixed = append(s.fixed, e)
+		if isProgram(l.Name) {
+			s.local = append(s.local, e)
+		} else {
+			s.fixed = append(s.fixed, e)
+		}
 	}
-	return s, s.refresh(ctx)
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.usage.flush(ctx) // which reads what was used today
 }
 
 func (s *speech) options() engine.Options { return engine.Options{Logger: s.log} }
@@ -102,6 +111,10 @@ func addressOf(c config.Speech, name string) string {
 // watch has an engine report to its state, the metrics and the log.
 func (s *speech) watch(e *speechEngine) {
 	e.link.Circuit = new(engine.Circuit)
+	if e.daily != (dailyLimits{}) {
+		e.link.Spent = func(stage string) *engine.Error { return s.usage.spent(e, stage) }
+		s.usage.limited.Store(true)
+	}
 	e.link.OnResult = func(stage string, took time.Duration) {
 		e.state.succeeded(stage, took)
 		s.metrics.seconds.WithLabelValues(e.link.Name, stage).Observe(took.Seconds())
@@ -139,7 +152,7 @@ func (s *speech) Run(ctx context.Context) error {
 func (s *speech) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Concat(s.fixed, s.rows) {
+	for _, e := range slices.Concat(s.fixed, s.rows, s.local) {
 		e.link.Close()
 	}
 }
@@ -173,7 +186,7 @@ func (s *speech) refresh(ctx context.Context) error {
 	before := s.rows
 	s.version, s.rows = version, rows
 	var links []engine.Link
-	for _, e := range slices.Concat(s.fixed, rows) {
+	for _, e := range slices.Concat(s.fixed, rows, s.local) {
 		if e.row.Enabled && e.err == nil {
 			links = append(links, e.link)
 		}
@@ -196,7 +209,9 @@ func (s *speech) open(row store.SpeechEngine) *speechEngine {
 		e.where = values.where()
 		e.link.Engine, e.err = values.open(row.Use, s.options())
 		e.link.Slots, e.link.Spell = values.slots(), values.spell(e.link.Engine)
-		e.link.Price = values.price()
+		c := values.common()
+		e.link.Price = c.Price
+		e.daily = dailyLimits{int64(c.DailyMinutes) * int64(time.Minute), int64(c.DailyCharacters)}
 	} else {
 		e.err = err
 	}
@@ -213,7 +228,7 @@ func (s *speech) chain(d store.Device) *engine.Chain {
 func (s *speech) find(row store.SpeechEngine) *speechEngine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Concat(s.fixed, s.rows) {
+	for _, e := range slices.Concat(s.fixed, s.rows, s.local) {
 		if e.row.Number == row.Number && (row.Number != 0 || e.row.Name == row.Name) {
 			return e
 		}
@@ -256,7 +271,11 @@ func (e *examination) checkSpeech(ctx context.Context) {
 		return
 	}
 	for _, l := range links {
-		engines.Check(ctx, e.Report, l.Name, engines.AdviceAddress, l.Engine)
+		advice := engines.AdviceAddress
+		if isProgram(l.Name) {
+			advice = engines.AdviceProgram
+		}
+		engines.Check(ctx, e.Report, l.Name, advice, l.Engine)
 	}
 }
 
@@ -272,16 +291,19 @@ func (e *examination) checkSpeechEngines(ctx context.Context) {
 		case !x.row.Enabled:
 		case x.err != nil:
 			e.Error(engines.CheckName.With(x.row.Name), x.err, engines.AdviceEngine.With(x.row.Name))
+		case x.spent() != "":
+			e.Warn(engines.CheckName.With(x.row.Name), msgEngineSpent.With(x.spent()),
+				engines.AdviceEngine.With(x.row.Name))
 		default:
 			engines.Check(ctx, e.Report, x.row.Name, engines.AdviceEngine, x.link.Engine)
 		}
 	}
-	e.checkTalk(ctx, *s.links.Load())
+	e.checkTalk(ctx, s)
 }
 
 // speechActions are the operations on speech engines for people.
 func (s *speech) actions() control.VoiceActions {
-	return control.VoiceActions{Kinds: s.kinds, Configured: s.configured, Draft: s.draft, Shown: s.shown,
+	return control.VoiceActions{Kinds: s.kinds, All: s.all, Draft: s.draft, Shown: s.shown,
 		Texts: s.texts, Health: s.health, Where: s.where, Check: s.check, Say: s.say, Hear: s.hear,
-		Wyoming: s.wyoming, Usage: s.usage.last, Refresh: s.refresh}
+		Wyoming: s.wyoming, Usage: s.usage.last, Mute: s.mute, Refresh: s.refresh}
 }

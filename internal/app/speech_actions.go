@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,7 +27,8 @@ const (
 	msgNoListener   = i18n.Message("This engine does not listen.")
 	msgNoSound      = i18n.Message("This is no sound that can be read; send a WAV or Ogg Opus file.")
 	msgEngineFailed = i18n.Message("%[1]s (%[2]v)")
-	msgPrice        = i18n.Message("%s is %v; choose 0 to %v, or leave it out")
+	msgEngineSpent  = i18n.Message("its limit of the day, %s, is reached")
+	msgDaily        = i18n.Message("%s is %d; choose 1 to %d, or leave it out")
 	msgConcurrent   = i18n.Message("concurrent is %d; choose 1 to 1000, or leave it out")
 )
 
@@ -39,42 +39,48 @@ type SpeechCommon struct {
 	// NumbersInWords has numbers written in words before they are spoken; nil: it depends on the
 	// engine.
 	NumbersInWords *bool `json:"numbers_in_words,omitempty"`
-	// PricePerMinute is that of sound that it hears, and PricePerMillion that of a million
-	// characters that it speaks; 0: nothing.
-	PricePerMinute  float64 `json:"price_per_minute,omitempty"`
-	PricePerMillion float64 `json:"price_per_million_characters,omitempty"`
+	engine.Price
+	// DailyMinutes are the most that it hears in a day, and DailyCharacters the most that it
+	// speaks; 0: any number. The next engine is used beyond that.
+	DailyMinutes    int `json:"daily_minutes,omitempty"`
+	DailyCharacters int `json:"daily_characters,omitempty"`
 }
+
+// The highest limits of a day: nobody means more.
+const (
+	maxDailyMinutes    = 1_000_000
+	maxDailyCharacters = 1_000_000_000
+)
 
 // Validate implements the interface of package settings.
 func (s *SpeechCommon) Validate() error {
 	if s.Concurrent < 0 || s.Concurrent > 1000 {
 		return msgConcurrent.Errorf(s.Concurrent)
 	}
-	return errors.Join(checkPrice("price_per_minute", s.PricePerMinute, maxPricePerMinute),
-		checkPrice("price_per_million_characters", s.PricePerMillion, maxPricePerMillion))
-}
-
-// The highest prices keep sums below what a number of 64 bits can be.
-const (
-	maxPricePerMinute  = 1_000
-	maxPricePerMillion = 100_000
-)
-
-func checkPrice(name string, price, most float64) error {
-	if !(price >= 0 && price <= most) {
-		return msgPrice.Errorf(name, price, most)
+	for _, limit := range []struct {
+		name        string
+		value, most int
+	}{
+		{dailyMinutes, s.DailyMinutes, maxDailyMinutes},
+		{dailyCharacters, s.DailyCharacters, maxDailyCharacters},
+	} {
+		if limit.value < 0 || limit.value > limit.most {
+			return msgDaily.Errorf(limit.name, limit.value, limit.most)
+		}
 	}
-	return nil
+	return s.Price.Validate()
 }
 
 // commonSpeechTexts are what people are told of the settings of every kind.
 var commonSpeechTexts = map[string]settings.FieldText{
 	"concurrent": {Label: i18n.Message("Most at a time"),
 		Hint: i18n.Message("How many people it serves at a time; any number if empty"), Example: "8"},
-	"price_per_minute": {Label: i18n.Message("Price of a minute that it hears"),
-		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "0.003"},
-	"price_per_million_characters": {Label: i18n.Message("Price of a million characters that it speaks"),
-		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "15"},
+	"price_per_minute":             engine.PriceTexts["price_per_minute"],
+	"price_per_million_characters": engine.PriceTexts["price_per_million_characters"],
+	dailyMinutes: {Label: i18n.Message("Most minutes a day"),
+		Hint: i18n.Message("That it hears, on all boards; the next engine goes on. No limit if empty."), Example: "300"},
+	dailyCharacters: {Label: i18n.Message("Most characters a day"),
+		Hint: i18n.Message("That it speaks, on all boards; the next engine goes on. No limit if empty."), Example: "500000"},
 	"numbers_in_words": {Label: i18n.Message("Numbers in words"),
 		Hint: i18n.Message("yes for a voice that reads dates, times or units badly. Empty: yes for Wyoming servers, and for models named Kokoro or Piper.")},
 }
@@ -146,10 +152,9 @@ func (e engineSettings) slots() *engine.Slots {
 	return engine.NewSlots(c.Concurrent)
 }
 
-func (e engineSettings) price() engine.Price {
-	var c SpeechCommon
+func (e engineSettings) common() (c SpeechCommon) {
 	_ = e.into(&c) // open reports what is wrong
-	return engine.Price{Minute: c.PricePerMinute, MillionCharacters: c.PricePerMillion}
+	return c
 }
 
 // spell returns what writes texts for the engine, or nil.
@@ -182,12 +187,15 @@ func (e engineSettings) where() string {
 
 // whereOfAddress returns an address without what may be secret.
 func whereOfAddress(address string) string {
+	if !strings.Contains(address, "://") { // a host, and a port
+		address = "//" + address
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
+	return strings.TrimPrefix(u.String(), "//")
 }
 
 // kinds describes the kinds of engines.
@@ -208,9 +216,13 @@ func (s *speech) kinds(lang i18n.Lang) (list []control.EngineKind) {
 	return list
 }
 
-// configured lists the engines of the configuration.
-func (s *speech) configured() (list []store.SpeechEngine) {
+// all returns rows with the engines of the configuration, in the order in which they are tried.
+func (s *speech) all(rows []store.SpeechEngine) (list []store.SpeechEngine) {
 	for _, e := range s.fixed {
+		list = append(list, e.row)
+	}
+	list = append(list, rows...)
+	for _, e := range s.local {
 		list = append(list, e.row)
 	}
 	return list

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"strings"
+
 	"patchbay/internal/config"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/command"
@@ -24,3 +26,6 @@ func programs(s config.Speech, o engine.Options) (links []engine.Link, err error
 	}
 	return links, nil
 }
+
+// isProgram reports whether an engine of the configuration is a program on this machine.
+func isProgram(name string) bool { return strings.HasSuffix(name, "_command") }

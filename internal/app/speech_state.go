@@ -97,6 +97,18 @@ func (s *speechState) failed(err *engine.Error) {
 	s.last, s.failedAt = err, time.Now()
 }
 
+// spent returns the setting whose limit of the day is reached, or "".
+func (e *speechEngine) spent() string {
+	switch spent := e.link.Spent; {
+	case spent == nil:
+	case e.link.Listener != nil && spent(engine.StageListen) != nil:
+		return dailyMinutes
+	case e.link.Speaker != nil && spent(engine.StageSpeak) != nil:
+		return dailyCharacters
+	}
+	return ""
+}
+
 // health returns the state of an engine for people.
 func (e *speechEngine) health() (h control.EngineHealth) {
 	if e.err != nil {
@@ -115,6 +127,8 @@ func (e *speechEngine) health() (h control.EngineHealth) {
 		h.State = control.EngineRefused
 	case !until.IsZero():
 		h.State, h.Until = control.EnginePaused, until
+	case e.spent() != "":
+		h.State = control.EngineSpent
 	case last != nil:
 		h.State = control.EngineFailing
 	case h.ListenMS > 0 || h.SpeakMS > 0:

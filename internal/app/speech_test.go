@@ -19,7 +19,8 @@ import (
 func TestSpeechEnginesChange(t *testing.T) {
 	i := newInstance(t, hubtest.Options{})
 	i.base.Config = configOf(t, t.TempDir(), "")
-	i.base.Config.Speech = config.Speech{URL: "http://127.0.0.1:1/v1", Key: "sk-configured"}
+	i.base.Config.Speech = config.Speech{URL: "http://127.0.0.1:1/v1", Key: "sk-configured",
+		SpeakCommand: []string{"espeak-ng"}}
 	s, err := newSpeech(t.Context(), i.base, slog.New(slog.DiscardHandler), newSpeechMetrics(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func TestSpeechEnginesChange(t *testing.T) {
 	}
 	add("a")
 	add("b")
-	if got := names(); got != "speech.url a b" {
+	if got := names(); got != "speech.url a b speech.speak_command" {
 		t.Errorf("the engines are %s", got)
 	}
 	row := s.rows[0].row
@@ -60,7 +61,7 @@ func TestSpeechEnginesChange(t *testing.T) {
 	if err := i.base.Store.SpeechEngines.Move(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(); got != "speech.url b a" {
+	if got := names(); got != "speech.url b a speech.speak_command" {
 		t.Errorf("the engines are %s", got)
 	}
 	if h := s.health(row); h.Cause != "status 401" || h.FailedAt.IsZero() {
@@ -70,7 +71,7 @@ func TestSpeechEnginesChange(t *testing.T) {
 	if err := i.base.Store.SpeechEngines.Save(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(); got != "speech.url b c" {
+	if got := names(); got != "speech.url b c speech.speak_command" {
 		t.Errorf("the engines are %s", got)
 	}
 	if h := s.health(row); h.State != control.EngineUnused || !h.FailedAt.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/internal/config"
@@ -39,7 +40,20 @@ type speechUsage struct {
 	mu      sync.Mutex
 	// sums are not written yet, and written are being written.
 	sums, written map[store.SpeechUseKey]store.SpeechUse
+
+	// limited is set once an engine has a limit of its own. Engines is then what each has used on
+	// engineDay, on all instances as far as they have written it, without sums and written.
+	limited   atomic.Bool
+	engines   map[string]store.SpeechUse
+	engineDay string
 }
+
+// The settings of an engine that limit what it does in a day.
+const dailyMinutes, dailyCharacters = "daily_minutes", "daily_characters"
+
+// dailyLimits are those of an engine: of what it hears, in nanoseconds, and of characters that it
+// speaks. 0: none.
+type dailyLimits struct{ heard, characters int64 }
 
 func newSpeechUsage(b *Base, log *slog.Logger, metrics speechMetrics) *speechUsage {
 	return &speechUsage{table: b.Store.SpeechUsage, limits: b.Config.Speech, zone: boardZone(b), now: time.Now,
@@ -166,10 +180,43 @@ func (s *speechUsage) flush(ctx context.Context) error {
 			}
 		}
 	}
+	day := s.day(0)
+	var engines map[string]store.SpeechUse
+	if err == nil && s.limited.Load() {
+		engines, err = s.table.EnginesOfDay(ctx, day)
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if engines != nil {
+		s.engines, s.engineDay = engines, day
+	}
 	s.written = nil
-	s.mu.Unlock()
 	return err
+}
+
+// spent returns an error of class [engine.Spent] if a limit of an engine is reached.
+func (s *speechUsage) spent(e *speechEngine, stage string) *engine.Error {
+	day := s.day(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var used store.SpeechUse
+	if s.engineDay == day {
+		used = s.engines[e.row.Name]
+	}
+	for _, sums := range []map[store.SpeechUseKey]store.SpeechUse{s.sums, s.written} {
+		for k, u := range sums {
+			if k.Day == day && k.Engine == e.row.Name {
+				used = used.Plus(u)
+			}
+		}
+	}
+	switch l := e.daily; {
+	case stage == engine.StageListen && l.heard > 0 && int64(used.Heard) >= l.heard:
+		return engine.Errorf(engine.Spent, "%s is reached", dailyMinutes)
+	case stage == engine.StageSpeak && l.characters > 0 && used.Characters >= l.characters:
+		return engine.Errorf(engine.Spent, "%s is reached", dailyCharacters)
+	}
+	return nil
 }
 
 func compareUse(a, b store.SpeechUseKey) int {

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -34,6 +36,8 @@ type billing struct {
 	folder   string
 	today    atomic.Int64 // in Unix seconds
 	mac      string
+	flags    map[string]string
+	bot      hub.NewBot
 	owner    store.Person
 	device   store.Device
 	key      string // for the API
@@ -44,7 +48,8 @@ type billing struct {
 
 func newBilling(t *testing.T) *billing {
 	b := &billing{t: t, provider: openaitest.New(t), folder: storetest.Folder(t, t.TempDir()),
-		mac: "02:00:00:00:00:01"}
+		mac: "02:00:00:00:00:01", bot: hub.NewBot{Name: "echo", Kind: "echo"}}
+	b.flags = map[string]string{"speech.url": b.provider.URL, "speech.key": openaitest.Key, "speech.format": "pcm"}
 	b.today.Store(time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC).Unix())
 	b.provider.Transcript = func(samples []int16) string {
 		b.seconds.Add(int64(len(samples)))
@@ -58,9 +63,10 @@ func newBilling(t *testing.T) *billing {
 func (b *billing) start() (stop func()) {
 	t := b.t
 	t.Helper()
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": b.folder, "listen": "127.0.0.1:0",
-		"lingzhu.push_url": "", "speech.url": b.provider.URL, "speech.key": openaitest.Key, "speech.format": "pcm",
-		"speech.person_minutes": "60", "xiaozhi.time_zone": "Asia/Shanghai"}})
+	flags := map[string]string{"data": b.folder, "listen": "127.0.0.1:0", "lingzhu.push_url": "",
+		"speech.person_minutes": "60", "xiaozhi.time_zone": "Asia/Shanghai"}
+	maps.Copy(flags, b.flags)
+	c, _, err := config.Load(config.Sources{Flags: flags})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
@@ -97,7 +103,8 @@ func (b *billing) board(ctx context.Context) *boards.Board {
 			if b.owner, err = b.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse"); err != nil {
 				return // the code was renewed
 			}
-			bot, _, err := b.base.Registry.Add(ctx, hub.NewBot{Owner: b.owner.ID, Name: "echo", Kind: "echo"})
+			b.bot.Owner = b.owner.ID
+			bot, _, err := b.base.Registry.Add(ctx, b.bot)
 			if err == nil {
 				b.device, err = b.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: b.owner.ID, Code: e.Text,
 					Name: "desk", Bot: bot.Number})
@@ -214,18 +221,34 @@ func TestSpeechUsageAndLimits(t *testing.T) {
 // usage returns what the API shows to the owner, who is an administrator.
 func (b *billing) usage(ctx context.Context) (u control.VoiceUsage) {
 	b.t.Helper()
+	b.call(ctx, http.MethodGet, "usage?days=2", nil, &u)
+	return u
+}
+
+// call calls an operation on voice as the owner.
+func (b *billing) call(ctx context.Context, method, path string, in, out any) {
+	b.t.Helper()
 	if b.key == "" {
 		_, key, err := b.base.Accounts.AddKey(ctx, account.NewKey{Person: b.owner.ID, Name: "usage",
 			Scopes: []string{account.ScopeAdmin}})
 		must(b.t, err)
 		b.key = key
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/api/v1/voice/usage?days=2", nil)
+	body, err := json.Marshal(in)
+	must(b.t, err)
+	if in == nil {
+		body = nil
+	}
+	req, err := http.NewRequestWithContext(ctx, method, b.url+"/api/v1/voice/"+path, bytes.NewReader(body))
 	must(b.t, err)
 	req.Header.Set("Authorization", "Bearer "+b.key)
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	must(b.t, err)
 	defer resp.Body.Close()
-	must(b.t, json.NewDecoder(resp.Body).Decode(&u))
-	return u
+	if resp.StatusCode >= 300 {
+		text, _ := io.ReadAll(resp.Body)
+		b.t.Fatalf("%s %s: %s %s", method, path, resp.Status, text)
+	}
+	must(b.t, json.NewDecoder(resp.Body).Decode(out))
 }

@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 )
 
 // accessSubject is the subject on which instances announce changes of rights.
@@ -19,7 +20,8 @@ const accessSubject = "access"
 // once, and on the other instances when they get the announcement.
 func newStreams(ctx context.Context, b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger,
 	reg prometheus.Registerer) (*account.Streams, error) {
-	s := account.NewStreams(b.Accounts, account.StreamLimits{Key: c.Limits.StreamsOfKey, Person: c.Limits.Streams})
+	s := account.NewStreams(b.Accounts, account.StreamLimits{Key: c.Limits.StreamsOfKey, Person: c.Limits.Streams,
+		Widens: hub.Widens})
 	if err := s.Begin(ctx); err != nil {
 		return nil, err
 	}

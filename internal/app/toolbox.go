@@ -26,6 +26,12 @@ type botToolbox struct {
 	bot   store.Bot
 }
 
+// connectorTools returns the tools that the agent of a connector may call.
+func (b *Base) connectorTools(ctx context.Context, bot int64) (toolbox.Tools, error) {
+	row, err := b.Store.Bots.ByNumber(ctx, bot)
+	return botToolbox{b.tools, row}, err
+}
+
 // access returns the bot's access in one turn. The bool is false if it may call no tools.
 func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Access, bool, error) {
 	b := t.tools.hub.Load()
@@ -50,7 +56,7 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.
 	if err != nil {
 		return nil, hub.Access{}, false, err
 	}
-	own := hub.Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}.String()
+	own := c.Rules().String()
 	return b, hub.Access{Caller: tool.Caller{
 		Person: t.bot.Owner, Bot: t.bot.Number, KeyRules: bound, Turn: turn.ID, Address: turn.Address,
 		Depth: turn.Depth + 1, Channel: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
@@ -71,7 +77,7 @@ func (t botToolbox) turnTools(ctx context.Context, b *hub.Hub, turn *talk.Turn) 
 	_, _, tools := b.FindProvider(hub.DeviceProviderID(d.Number))
 	for _, o := range tools {
 		if slices.Contains(xiaozhi.TurnTools, o.Tool.Name) {
-			names = append(names, o.Name)
+			names = append(names, o.OriginalName())
 		}
 	}
 	return names, err

@@ -32,7 +32,8 @@ func newPeople(t *testing.T) *people {
 		t.Fatal(err)
 	}
 	p := &people{instance: i, do: control.New(control.Options{
-		Hub: i.Hub, Accounts: i.Accounts, Upstreams: newUpstreamActions(i.base, slog.New(slog.DiscardHandler)),
+		Hub: i.Hub, Accounts: i.Accounts, Upstreams: newUpstreamActions(i.base, newSignIns(i.base, "", nil, "a",
+			slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)),
 		Upstream: upstreamHealth(i.base, i.Hub, i.servers, i.clouds, i.joined),
 	})}
 	var err error
@@ -99,7 +100,7 @@ func TestUpstreamIsTakenUp(t *testing.T) {
 		t.Fatalf("%+v, %v", added, err)
 	}
 	p.await(t, "its tools are there", has("haus_set_lamp"))
-	d, err := p.do.ShowUpstream(ctx, ada, control.UpstreamRef{Upstream: added.ID})
+	d, err := p.do.ShowUpstream(ctx, ada, control.UpstreamOf{Upstream: added.ID})
 	text, _ := json.Marshal(d)
 	if err != nil || d.State != control.UpstreamReady || d.Tools != 3 || d.Where != h.URL ||
 		strings.Contains(string(text), "s3cret") || !strings.Contains(string(text), "X-Key") {
@@ -202,7 +203,7 @@ func TestUpstreamsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := control.UpstreamRef{Upstream: added.ID}
-	_, err = p.do.ShowUpstream(ctx, bob, ref)
+	_, err = p.do.ShowUpstream(ctx, bob, control.UpstreamOf{Upstream: ref.Upstream})
 	refusal(t, err, problem.NotFound)
 	_, err = p.do.ChangeUpstream(ctx, bob, control.UpstreamChange{Upstream: added.ID, Settings: set(`{"deny":["*"]}`)})
 	refusal(t, err, problem.NotFound)

@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/plug/mcp/upstream/signin"
 	"patchbay/internal/settings"
 	"patchbay/internal/store"
 )
@@ -26,12 +27,15 @@ type EndpointSettings struct {
 	Timeout    settings.Duration `json:"timeout,omitempty"`
 	Concurrent int               `json:"concurrent,omitempty"`
 	MaxTools   int               `json:"max_tools,omitempty"`
+	Pass       []string          `json:"pass,omitempty"`
+	Roots      []string          `json:"roots,omitempty"`
+	Pin        string            `json:"pin,omitempty"`
 }
 
 // Validate implements [UpstreamSettings].
 func (s *EndpointSettings) Validate() error {
 	u := upstream.Settings{Allow: s.Allow, Deny: s.Deny, Timeout: s.Timeout, Concurrent: s.Concurrent,
-		MaxTools: s.MaxTools}
+		MaxTools: s.MaxTools, Pass: s.Pass, Roots: s.Roots, Pin: s.Pin}
 	return u.ValidateInbound()
 }
 
@@ -102,6 +106,9 @@ func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, erro
 	if shown["url"] != nil {
 		shown["url"], err = json.Marshal(maskedURL(s))
 	}
+	if m, ok := s.(*upstream.Settings); ok && m.Document != "" {
+		shown["document"], err = json.Marshal(fmt.Sprintf("(%d bytes)", len(m.Document)))
+	}
 	return shown, err
 }
 
@@ -125,27 +132,30 @@ func maskedURL(s UpstreamSettings) string {
 // CheckUpstream connects to a tool server once, with the rights of its owner, and returns what it
 // offers. An error is an *[upstream.ConnectionError], or is about the settings of the installation.
 func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug string, s *upstream.Settings,
-	log *slog.Logger, version string) (upstream.Report, error) {
+	signins *signin.Service, log *slog.Logger, version string, number int64) (upstream.Report, error) {
 	photos, _, err := fetchers(b.Config, log, prometheus.NewRegistry())
 	if err != nil {
 		return upstream.Report{}, err
 	}
-	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s,
-		Untrusted: owner.Role != account.RoleAdmin}
+	spec := upstream.Spec{ID: UpstreamProviderID(store.Upstream{Number: number}), Slug: slug,
+		Owner: owner.ID, Settings: *s, Untrusted: owner.Role != account.RoleAdmin}
 	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version,
-		Installation: b.Installation})
+		Tokens: tokensOf(signins), Installation: b.Installation})
 }
 
-// upstreamHealth returns a function that reports the connection state of an upstream.
+// upstreamHealth returns a function that reports the connection state of an upstream, of its owner
+// or of a person with whom it is shared.
 func upstreamHealth(b *Base, h *hub.Hub, servers *upstream.Manager, clouds *mcp.Clouds,
-	joined *shims) func(store.Upstream) control.UpstreamHealth {
-	return func(u store.Upstream) control.UpstreamHealth {
+	joined *shims) func(store.Upstream, string) control.UpstreamHealth {
+	return func(u store.Upstream, person string) control.UpstreamHealth {
 		var health control.UpstreamHealth
-		if s, ok := servers.Status(UpstreamProviderID(u)); ok {
+		if s, ok := servers.Status(providerIDFor(u, person)); ok {
 			health = serverHealth(s)
 			if n := offeredElsewhere(h, u, s); n > 0 {
 				health = control.UpstreamHealth{State: control.UpstreamElsewhere, Tools: n}
 			}
+		} else if person != "" && person != u.Owner {
+			health.State = control.UpstreamConnecting // before that, the person has to sign in
 		} else if s, ok := clouds.Status(UpstreamProviderID(u)); ok {
 			health = cloudHealth(s)
 		} else if u.Kind == UpstreamShim {
@@ -159,11 +169,12 @@ func upstreamHealth(b *Base, h *hub.Hub, servers *upstream.Manager, clouds *mcp.
 func serverHealth(s upstream.Status) control.UpstreamHealth {
 	h := control.UpstreamHealth{
 		State: string(s.State), Since: s.Since, NextTry: s.NextTry, Stderr: s.Stderr,
-		Tools: s.Tools, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Truncated,
-		Server: s.Server, ServerVersion: s.ServerVersion, Protocol: s.Protocol, Transport: s.Transport,
+		Tools: s.Tools, Prompts: s.Prompts, Held: s.Held, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Truncated,
+		Omitted: s.LeftOut,
+		Server:  s.Server, ServerVersion: s.ServerVersion, Protocol: s.Protocol, Transport: s.Transport,
 	}
 	if s.Err != nil {
-		h.Problem, h.Cause = s.Err.Message, s.Err.Cause
+		h.Problem, h.Cause, h.NeedsSignIn = s.Err.Message, s.Err.Cause, s.Err.NeedsPerson()
 	}
 	return h
 }

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/mcpregistry"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/openclaw/shim"
@@ -104,11 +106,37 @@ func UpstreamProviderID(u store.Upstream) string {
 	return "upstream:" + strconv.FormatInt(u.Number, 10)
 }
 
+// providerIDFor returns the provider id of an upstream for a person: others than its owner, with
+// whom it is shared, have providers of their own.
+func providerIDFor(u store.Upstream, person string) string {
+	if person == "" || person == u.Owner {
+		return UpstreamProviderID(u)
+	}
+	return UpstreamProviderID(u) + ":" + person
+}
+
+// upstreamNumber returns the number of the upstream with a provider id.
+func upstreamNumber(provider string) (int64, error) {
+	number, _, err := parseProviderID(provider)
+	return number, err
+}
+
+// parseProviderID returns the number of the upstream with a provider id, and the person with whom
+// it is shared; empty: the provider is the owner's.
+func parseProviderID(provider string) (number int64, person string, err error) {
+	digits, person, _ := strings.Cut(strings.TrimPrefix(provider, "upstream:"), ":")
+	number, err = strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, "", fmt.Errorf("the provider of an upstream: %w", err)
+	}
+	return number, person, nil
+}
+
 // dangerousTools stores which tools a server declares as destructive, by its provider id.
 func (b *Base) dangerousTools(ctx context.Context, provider string, now []string) ([]string, error) {
-	number, err := strconv.ParseInt(strings.TrimPrefix(provider, "upstream:"), 10, 64)
+	number, err := upstreamNumber(provider)
 	if err != nil {
-		return nil, fmt.Errorf("the provider of an upstream: %w", err)
+		return nil, err
 	}
 	return b.Store.Upstreams.RememberDangerous(ctx, number, now, upstream.MaxDangerous)
 }
@@ -129,9 +157,12 @@ func registerUpstream(h *hub.Hub, log *slog.Logger) func(upstream.Spec, tool.Pro
 // noRegistration stands in for a registration that failed.
 type noRegistration struct{}
 
-func (noRegistration) SetTools([]tool.Tool) {}
-func (noRegistration) Unregister()          {}
-func (noRegistration) Hold(bool) int64      { return 0 }
+func (noRegistration) SetTools([]tool.Tool)         {}
+func (noRegistration) Unregister()                  {}
+func (noRegistration) Hold(bool) int64              { return 0 }
+func (noRegistration) NotifyContentChanged()        {}
+func (noRegistration) NotifyResourceUpdated(string) {}
+func (noRegistration) NotifyLog(tool.Log)           {}
 
 // reconcile returns a function that makes the connections match the database. It is called after
 // every change and is safe for concurrent use.
@@ -153,7 +184,12 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 		if err != nil {
 			return err
 		}
+		connections, err := b.Store.UpstreamSignIns.Connections(ctx)
+		if err != nil {
+			return err
+		}
 		var specs []upstream.Spec
+		shared := newSharing(rows, connections)
 		var services []mcp.Cloud
 		var gateways []shim.Spec
 		for _, u := range rows {
@@ -161,10 +197,11 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 			case UpstreamMCP, UpstreamDialsIn:
 				s := upstream.Spec{
 					ID: UpstreamProviderID(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version,
+					Pins: u.Pins, SignIns: shared.told[u.Number],
 					Untrusted: !admin[u.Owner], Inbound: u.Kind == UpstreamDialsIn,
 				}
 				if err = b.UpstreamSettings(u, &s.Settings); err == nil {
-					specs = append(specs, s)
+					specs = append(append(specs, s), shared.specs(u, s)...)
 				}
 			case UpstreamCloud:
 				var s CloudSettings
@@ -190,6 +227,14 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 		servers.Set(specs)
 		return nil
 	}
+}
+
+// newRegistry returns the registry of tool servers; nil if none is configured.
+func newRegistry(c *config.Config) *mcpregistry.Client {
+	if c.MCP.Registry == "" {
+		return nil
+	}
+	return mcpregistry.New(c.MCP.Registry)
 }
 
 // newClouds returns the manager of connections to services that call our tools. One instance at a

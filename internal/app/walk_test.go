@@ -23,7 +23,9 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 )
@@ -120,6 +122,15 @@ func (w *setup) settle() {
 		Scopes: []string{account.ScopeMCP, account.ScopeNode}})
 	w.must(err)
 	w.of["key"] = k.ID
+	w.of["client"], w.of["grant"] = "program-"+mark, uuid.NewString()
+	w.must(b.Store.OAuth.SaveClient(ctx, store.OAuthClient{ID: w.of["client"], Kind: store.ClientConfigured,
+		Name: "program " + mark, Redirects: []string{"https://a.example/" + mark}, Created: now}))
+	w.must(b.Store.Keys.Add(ctx, store.Key{ID: w.of["grant"], Person: w.ada.ID, Name: "grant " + mark,
+		Scopes: []string{account.ScopeMCP}, Hash: "grant " + mark, Client: w.of["client"], Created: now}))
+	w.of["oauth/request"] = "request-" + mark
+	w.must(b.Store.OAuth.AddRequest(ctx, store.OAuthRequest{ID: seal.Hash(w.of["oauth/request"]),
+		Client: w.of["client"], Browser: seal.Hash("ada's"), Redirect: "https://a.example/" + mark,
+		Scopes: []string{account.ScopeMCP}, Expires: now.Add(time.Hour)}))
 	only, _, err := b.Accounts.AddKey(ctx, account.NewKey{Person: w.ada.ID, Name: "glasses " + mark,
 		Scopes: []string{account.ScopeLingzhu}, Bot: bot.Number})
 	w.must(err)
@@ -219,6 +230,29 @@ func (w *setup) settle() {
 		t.Fatalf("ada is signed in %d times", len(list.SignIns))
 	}
 	w.of["signin"] = list.SignIns[0].ID
+	w.must(b.Accounts.Link(ctx, store.Linked{Issuer: "https://id.example", Subject: mark, Person: w.ada.ID,
+		Label: "label " + mark}))
+	links := control.LinkList{}
+	w.must(json.Unmarshal([]byte(w.ask(http.MethodGet, "/api/v1/links", "", nil, "Authorization",
+		"Bearer "+operator).text), &links))
+	w.of["link"] = links.Links[0].ID
+	w.of["passkey"] = "passkey-" + mark
+	if _, err := b.Store.Passkeys.Add(ctx, store.Passkey{ID: w.of["passkey"], Person: w.ada.ID, Name: "name " + mark,
+		Credential: []byte("{}"), Created: time.Now(), Used: time.Now()}, 9, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	w.of["set"] = "set" + mark
+	w.must(b.Store.ToolSets.Save(ctx, store.ToolSet{Owner: w.ada.ID, Name: w.of["set"], Tools: []string{"tool_" + mark},
+		Created: time.Now()}))
+	w.must(b.Store.ToolWordings.Save(ctx, store.ToolWords{Owner: w.ada.ID, Tool: "tool_" + mark, Name: "name_" + mark,
+		Created: time.Now()}))
+	w.of["approval"] = "approval-" + mark
+	if _, _, err := b.Store.Approvals.Ask(ctx, store.Approval{ID: w.of["approval"], Person: w.ada.ID,
+		Caller: "caller " + mark, Tool: "tool_" + mark, Asked: time.Now(),
+		Expires: time.Now().Add(time.Hour)}, 9, 9); err != nil {
+		t.Fatal(err)
+	}
 
 	// A tool that only ada has.
 	var tools struct {
@@ -303,6 +337,7 @@ var sent = map[string]string{
 	"POST /gateway/nodes/{node}/invoke": "command=system.which",
 	"POST /api/v1/nodes/{node}/invoke":  `{"command":"system.which"}`,
 	"PATCH /api/v1/nodes/{node}":        `{"name":"bobs"}`,
+	"PATCH /api/v1/nodes/{node}/policy": `{"mode":"everything"}`,
 	"POST /api/v1/ask":                  `{"bot":"1","text":"hello"}`,
 
 	"POST /learn/tags/{tag}":                  "name=bobs",
@@ -327,6 +362,9 @@ func refuses(r walked, a answered) bool {
 	switch a.status {
 	case http.StatusNotFound, http.StatusForbidden:
 		return true
+	case http.StatusBadRequest:
+		// The name is that of a set of bob's own, which has to have tools.
+		return r.method == http.MethodPut && r.pattern == "/api/v1/sets/{set}"
 	case http.StatusOK:
 		// The error of a call is in its stream.
 		return r.pattern == "/api/v1/tools/{name}/call" && strings.Contains(a.text, `"code":"unknown_tool"`)
@@ -437,7 +475,7 @@ func TestWalk(t *testing.T) {
 		}
 		with := []string{"Authorization", "Bearer " + w.adas.key}
 		if r.page {
-			with = []string{"Cookie", "patchbay=" + w.adas.cookie}
+			with = []string{"Cookie", "patchbay=" + w.adas.cookie + "; patchbay-request=ada's"}
 		}
 		if a := w.ask(r.method, path+strings.ReplaceAll(asked[r.method+" "+r.pattern],
 			"{invitation}", w.of["invitation"]), "", nil, with...); a.status == http.StatusNotFound ||

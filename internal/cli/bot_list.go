@@ -91,6 +91,10 @@ func botState(sh *shell, r botRow) string {
 	switch {
 	case r.Online == nil:
 		return "–"
+	case r.Code == control.NodeUntrusted:
+		return msgUntrusted.In(sh.lang)
+	case r.Code == control.NodeChanged:
+		return msgCertChanged.In(sh.lang)
 	case r.State == control.BotUnasked:
 		return msgNotAsked.In(sh.lang)
 	case r.State == control.BotFailing:

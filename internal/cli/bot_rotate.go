@@ -38,7 +38,7 @@ func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(rotated, func() {
 			sh.say(msgRotated, bot.Number, bot.Name)
-			sh.showToken(at.publicURL(ctx), bot.Number, rotated.SDKToken)
+			sh.showToken(at.publicURL(ctx), bot.Kind, bot.Number, rotated.SDKToken)
 		})
 	})
 }

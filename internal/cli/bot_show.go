@@ -67,7 +67,13 @@ func (c *botShowCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		v := botView{botRow: newBotRow(bot.BotStatus, at.local), Settings: bot.Settings, Wearers: wearers.Wearers,
 			Lingzhu: c.form(ctx, sh, at, bot.Number), Traces: turns.Turns}
-		return sh.result(v, func() { sh.showBot(v) })
+		return sh.result(v, func() {
+			sh.showBot(v)
+			if v.Certificate != nil {
+				sh.showCertificate(*v.Certificate, fmt.Sprintf("patchbay bot set %s tls_fingerprint=%s%s", ref,
+					v.Certificate.Shown, c.retryFlags()))
+			}
+		})
 	})
 }
 

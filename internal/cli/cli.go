@@ -14,6 +14,10 @@ type cli struct {
 		Add    userAddCmd    `cmd:"" help:"Create an account."`
 		List   userListCmd   `cmd:"" help:"List accounts."`
 		Passwd userPasswdCmd `cmd:"" help:"Set the password of an account."`
+		Links  userLinksCmd  `cmd:"" help:"List as whom of the OpenID provider accounts may sign in."`
+		Unlink userUnlinkCmd `cmd:"" help:"Remove a link to the OpenID provider."`
+
+		RemoveSecondSteps userRemoveSecondStepsCmd `cmd:"" help:"Remove authenticator app, passkeys and recovery codes of an account, after they were lost."`
 	} `cmd:"" group:"people" help:"Accounts."`
 	Key struct {
 		Add    keyAddCmd    `cmd:"" help:"Create a key for a program or for the glasses platform."`
@@ -21,6 +25,15 @@ type cli struct {
 		Rules  keyRulesCmd  `cmd:"" help:"Show or change the tool rules of a key."`
 		Revoke keyRevokeCmd `cmd:"" help:"Revoke a key."`
 	} `cmd:"" group:"people" help:"Keys."`
+	OAuth struct {
+		List   oauthListCmd   `cmd:"" help:"List the programs that were let in by OAuth."`
+		Revoke oauthRevokeCmd `cmd:"" help:"End the access of a program."`
+		Client struct {
+			Add  oauthClientAddCmd  `cmd:"" help:"Add a program that cannot register itself."`
+			List oauthClientListCmd `cmd:"" help:"List the programs that were added."`
+			Rm   oauthClientRmCmd   `cmd:"" help:"Remove a program, and end its access."`
+		} `cmd:"" help:"Programs that cannot register themselves."`
+	} `cmd:"" group:"people" help:"Programs that people let in by OAuth." name:"oauth"`
 
 	Bot struct {
 		Add    botAddCmd    `cmd:"" help:"Add a bot."`
@@ -78,6 +91,7 @@ type cli struct {
 		Describe nodeDescribeCmd `cmd:"" help:"Show a node, its commands and its tools."`
 		Invoke   nodeInvokeCmd   `cmd:"" help:"Run a command on a node."`
 		Rename   nodeRenameCmd   `cmd:"" help:"Rename a node."`
+		Policy   nodePolicyCmd   `cmd:"" help:"Show or change which programs a computer runs."`
 		Rm       nodeRmCmd       `cmd:"" help:"Remove a node."`
 	} `cmd:"" group:"devices" help:"OpenClaw nodes."`
 	Pair struct {
@@ -85,6 +99,12 @@ type cli struct {
 		Approve pairApproveCmd `cmd:"" help:"Approve a pairing request."`
 		Reject  pairRejectCmd  `cmd:"" help:"Reject a pairing request."`
 	} `cmd:"" group:"devices" help:"Pairing requests of nodes and operators."`
+	Approval struct {
+		List  approvalListCmd  `cmd:"" help:"List calls that wait for your approval."`
+		Show  approvalShowCmd  `cmd:"" help:"Show a call that waits, with its arguments."`
+		Allow approvalAllowCmd `cmd:"" help:"Allow a call that waits."`
+		Deny  approvalDenyCmd  `cmd:"" help:"Refuse a call that waits."`
+	} `cmd:"" group:"devices" help:"Calls of tools that wait for your approval."`
 	Shim struct {
 		Add    shimAddCmd    `cmd:"" help:"Connect your boards to an OpenClaw gateway as nodes."`
 		List   shimListCmd   `cmd:"" help:"List the OpenClaw gateways of your boards."`
@@ -92,25 +112,46 @@ type cli struct {
 		Set    shimSetCmd    `cmd:"" help:"Change the connection to a gateway."`
 		Rm     shimRmCmd     `cmd:"" help:"Remove the connection to a gateway."`
 	} `cmd:"" group:"devices" help:"Connections to OpenClaw gateways."`
+	Connector struct {
+		Openclaw connectorOpenclawCmd `cmd:"" help:"Write the plugin with which an OpenClaw connects to this server and answers."`
+	} `cmd:"" group:"devices" help:"Plugins for other programs."`
 
 	Upstream struct {
-		Add    upstreamAddCmd    `cmd:"" help:"Add a tool server, or a service that calls your tools."`
-		List   upstreamListCmd   `cmd:"" help:"List upstreams and their connection status."`
-		Show   upstreamShowCmd   `cmd:"" help:"Show an upstream, its settings and its connection."`
-		Set    upstreamSetCmd    `cmd:"" help:"Change an upstream."`
-		Rm     upstreamRmCmd     `cmd:"" help:"Remove an upstream."`
-		Rotate upstreamRotateCmd `cmd:"" help:"Create a new token for an upstream that connects to this server."`
-		Check  upstreamCheckCmd  `cmd:"" help:"Test the connection to an upstream and list its tools."`
+		Add     upstreamAddCmd     `cmd:"" help:"Add a tool server, or a service that calls your tools."`
+		Search  upstreamSearchCmd  `cmd:"" help:"Search the registry for tool servers."`
+		List    upstreamListCmd    `cmd:"" help:"List upstreams and their connection status."`
+		Show    upstreamShowCmd    `cmd:"" help:"Show an upstream, its settings and its connection."`
+		Set     upstreamSetCmd     `cmd:"" help:"Change an upstream."`
+		Rm      upstreamRmCmd      `cmd:"" help:"Remove an upstream."`
+		Rotate  upstreamRotateCmd  `cmd:"" help:"Create a new token for an upstream that connects to this server."`
+		Diff    upstreamDiffCmd    `cmd:"" help:"Show what a tool server has changed since you approved it."`
+		Approve upstreamApproveCmd `cmd:"" help:"Approve what a tool server has changed."`
+		Signin  upstreamSignInCmd  `cmd:"" help:"Sign in to a tool server that wants it, or out."`
+		Share   upstreamShareCmd   `cmd:"" help:"Share a tool server with others, each of whom signs in alone."`
+		Check   upstreamCheckCmd   `cmd:"" help:"Test the connection to an upstream and list its tools."`
 	} `cmd:"" group:"tools" help:"Tool servers."`
 	Tool struct {
-		List  toolListCmd  `cmd:"" help:"List available tools."`
-		Show  toolShowCmd  `cmd:"" help:"Show a tool and its arguments."`
-		Call  toolCallCmd  `cmd:"" help:"Call a tool."`
-		Allow toolAllowCmd `cmd:"" help:"Allow dangerous tools."`
-		Deny  toolDenyCmd  `cmd:"" help:"Deny tools to all programs and bots."`
-		Reset toolResetCmd `cmd:"" help:"Remove a tool rule."`
-		Rules toolRulesCmd `cmd:"" help:"List tool rules."`
+		List     toolListCmd     `cmd:"" help:"List available tools."`
+		Show     toolShowCmd     `cmd:"" help:"Show a tool and its arguments."`
+		Call     toolCallCmd     `cmd:"" help:"Call a tool."`
+		Allow    toolAllowCmd    `cmd:"" help:"Allow dangerous tools."`
+		Deny     toolDenyCmd     `cmd:"" help:"Deny tools to all programs and bots."`
+		Reset    toolResetCmd    `cmd:"" help:"Remove a tool rule."`
+		Rules    toolRulesCmd    `cmd:"" help:"List tool rules."`
+		Rename   toolRenameCmd   `cmd:"" help:"Give a tool another name."`
+		Describe toolDescribeCmd `cmd:"" help:"Give a tool another description or title."`
+		Original toolOriginalCmd `cmd:"" help:"Give a tool back its original name and texts."`
+		Words    toolWordsCmd    `cmd:"" help:"List the tools that you named or described."`
+		Set      struct {
+			Add  toolSetAddCmd  `cmd:"" help:"Put tools together under a name."`
+			List toolSetListCmd `cmd:"" help:"List the sets of tools."`
+			Rm   toolSetRmCmd   `cmd:"" help:"Remove a set of tools, or tools of it."`
+		} `cmd:"" help:"Named sets of tools."`
 	} `cmd:"" group:"tools" help:"Tools."`
+	Mcp struct {
+		Relay  mcpRelayCmd  `cmd:"" help:"Run an MCP server on standard input and output that forwards to /mcp of a server."`
+		Bundle mcpBundleCmd `cmd:"" help:"Write a bundle (.mcpb) with which Claude Desktop uses your tools, without Node.js."`
+	} `cmd:"" group:"tools" help:"Tools for desktop programs."`
 	Calls callsCmd `cmd:"" group:"tools" help:"List tool calls with caller and outcome."`
 
 	Learn struct {

@@ -16,7 +16,7 @@ type demoCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (demoCmd) Help() string {
-	return `Starts a server in a temporary folder, on a local port. Simulated glasses, a simulated EyeClaw plugin, a mock model, a tool server, a simulated voice board and a simulated OpenClaw node connect to it over the network, and the last step signs in to the console. Each step verifies its result: the exit code is 1 if a check fails. With --json each step is one JSON object.
+	return `Starts a server in a temporary folder, on a local port. Simulated glasses, a simulated EyeClaw plugin, a mock model, a tool server, a simulated voice board, a simulated speech engine and a simulated OpenClaw node connect to it over the network, and the last step signs in to the console. Each step verifies its result: the exit code is 1 if a check fails. With --json each step is one JSON object.
 
 Examples:
 
@@ -88,6 +88,9 @@ var demoSteps = []demoStep{
 	{"board", i18n.Message("A voice board shows its pairing code, is called, takes a photo, and repeats what it hears"),
 		i18n.Message("A XiaoZhi board can be reached over MQTT even when nobody talks to it; its audio uses UDP."),
 		playBoard},
+	{"voice", i18n.Message("A person talks to the board, and its bot answers aloud"),
+		i18n.Message("A speech engine, here a simulated one, turns speech into text and the answer into speech; the record of the turn has where the time went."),
+		playVoice},
 	{"nodes", i18n.Message("OpenClaw: a node, an operator, an agent"),
 		i18n.Message("OpenClaw nodes connect and their tools can be used by everybody; operators see all devices and tool servers as nodes; an agent can be a bot."), playNodes},
 	{"late", i18n.Message("A late answer"),
@@ -107,6 +110,7 @@ type stepReport struct {
 	Note    string     `json:"note,omitempty"`
 	Took    float64    `json:"took_ms"`
 	Answers []answered `json:"answers,omitempty"`
+	Voice   *spoken    `json:"voice,omitempty"`
 }
 
 // play runs one step and prints the result.
@@ -114,7 +118,7 @@ func (st *demoRun) play(ctx context.Context, number int, a demoStep) error {
 	if !st.sh.json {
 		st.sh.printf("\n%d  %s\n   %s\n", number, a.title.In(st.sh.lang), a.tell.In(st.sh.lang))
 	}
-	st.answers, st.note = nil, ""
+	st.answers, st.voice, st.note = nil, nil, ""
 	begin := time.Now()
 	err := a.play(ctx, st)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -123,7 +127,7 @@ func (st *demoRun) play(ctx context.Context, number int, a demoStep) error {
 	passed := time.Since(begin)
 	if st.sh.json {
 		r := stepReport{Step: number, Name: a.name, Title: a.title.In(st.sh.lang), OK: err == nil, Note: st.note,
-			Took: millis(passed), Answers: st.answers}
+			Took: millis(passed), Answers: st.answers, Voice: st.voice}
 		if err != nil {
 			r.Error = err.Error()
 		}

@@ -68,6 +68,8 @@ func (m *demoModel) answer(r *openaitest.Request) openaitest.Reply {
 		return m.words(msgNice.In(m.lang, m.name))
 	case strings.Contains(text, msgWhatSee.In(m.lang)) && offers(&r.Chat, talk.CommandTakePhoto):
 		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", talk.CommandTakePhoto, "{", "}")}
+	case strings.Contains(text, msgMorning.In(m.lang)):
+		return m.words(msgMorningToo.In(m.lang))
 	case strings.Contains(text, msgBookQuest.In(m.lang)):
 		close(m.thinking)
 		reply := m.words(m.booked.In(m.lang))

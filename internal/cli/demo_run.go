@@ -27,6 +27,7 @@ type demoRun struct {
 	kitchen *demoKitchen
 	stops   []func() error
 	answers []answered // answers of this step
+	voice   *spoken    // what was spoken in this step
 	note    string     // additional result of the step
 }
 

@@ -16,12 +16,14 @@ func TestDemo(t *testing.T) {
 			text := d.ok("demo", "--lang", lang)
 			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明",
 				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
+				"厨房听到：早上好！", "早上好，今天是晴天。", "机器人说出第一个字",
 				"挖好了，深 30 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
 				"/activity/calls 上有“home_set_lamp”", "全部通过"}
 			if lang == "en" {
 				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
 					"of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
-					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "A hole 30 cm deep was dug",
+					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "kitchen hears: Good morning!",
+					"of sound: Good morning! It is sunny today.", "first words of the bot after", "A hole 30 cm deep was dug",
 					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
 					"Your earlier question has an answer: Your ticket", "name ada, password ",
 					"/devices displays “kitchen”", "/activity/calls displays “home_set_lamp”", "All steps passed"}
@@ -36,10 +38,15 @@ func TestDemo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		checkDemoJSON(t, d)
+	})
 }
 
-func TestDemoAsJSON(t *testing.T) {
-	d := blankDesk(t)
+// checkDemoJSON runs the demo with --json.
+func checkDemoJSON(t *testing.T, d *desk) {
+	t.Helper()
 	var names []string
 	for line := range strings.Lines(d.ok("demo", "--json")) {
 		var r stepReport
@@ -49,9 +56,13 @@ func TestDemoAsJSON(t *testing.T) {
 		if !r.OK || r.Step != len(names)+1 || r.Took <= 0 {
 			t.Errorf("a step is %+v", r)
 		}
+		if v := r.Voice; (v != nil) != (r.Name == "voice") || v != nil && (v.Heard != "Good morning!" ||
+			len(v.Said) == 0 || v.Played <= 0 || v.Transcript <= 0 || v.FirstText <= 0 || v.FirstSound <= 0) {
+			t.Errorf("in step %s was spoken %+v", r.Name, v)
+		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn board nodes late console" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn board voice nodes late console" {
 		t.Errorf("the steps are %s", got)
 	}
 }
@@ -93,6 +104,9 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 			k.photo = []byte("another")
 			return k.takePhoto(t.Context())
 		}, "not the one that was taken"},
+		{"voice without a board", func(st *demoRun) error {
+			return playVoice(t.Context(), st)
+		}, "there is no board"},
 		{"nodes without a board", func(st *demoRun) error {
 			return playNodes(t.Context(), st)
 		}, "there is no board"},

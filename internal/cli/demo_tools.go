@@ -28,12 +28,13 @@ const (
 )
 
 const (
-	msgButler    = i18n.Message("Butler")
-	msgHowWarm   = i18n.Message("How warm is it in the study?")
-	msgStudy     = i18n.Message("study")
-	msgItIs      = i18n.Message("I looked at the thermometer: %s.")
-	msgFromDesk  = i18n.Message("A question from the desk")
-	msgToolsNote = i18n.Message("the tool %s was called and recorded in the audit trail; a program set the lamp to %d")
+	msgButler      = i18n.Message("Butler")
+	msgHowWarm     = i18n.Message("How warm is it in the study?")
+	msgStudy       = i18n.Message("study")
+	msgItIs        = i18n.Message("I looked at the thermometer: %s.")
+	msgFromDesk    = i18n.Message("A question from the desk")
+	msgDemoAllowed = i18n.Message("the owner was asked, and allowed %s to call %s once")
+	msgToolsNote   = i18n.Message("the tool %s was called and recorded in the audit trail; a program set the lamp to %d")
 )
 
 // playTools has a model call a tool of an upstream for a question of the glasses, and has a program
@@ -110,6 +111,9 @@ func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64)
 	if _, err := p.call(ctx, "home_reset", nil); err == nil {
 		return errors.New("a dangerous tool was carried out although nobody allowed it")
 	}
+	if err := p.playApproval(ctx, "home_reset"); err != nil {
+		return err
+	}
 	st.line("⇢", "send_message "+msgFromDesk.In(st.sh.lang))
 	reply, err := p.call(ctx, "send_message", map[string]any{"botId": strconv.FormatInt(bot, 10),
 		"message": msgFromDesk.In(st.sh.lang)})
@@ -121,6 +125,50 @@ func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64)
 		return fmt.Errorf("the bot's reply to the program is %q, not %q", reply, want)
 	}
 	st.note = msgToolsNote.In(st.sh.lang, toolWarmth, lampLevel)
+	return nil
+}
+
+// playApproval has the program call a dangerous tool that its key asks about, and its owner allow
+// it.
+func (p *demoProgram) playApproval(ctx context.Context, name string) error {
+	st := p.st
+	keys, err := api.Keys.Call(ctx, st.at, control.KeyQuery{})
+	if err != nil {
+		return err
+	}
+	desk := slices.IndexFunc(keys.Keys, func(k control.KeyRow) bool { return k.Name == "desk" })
+	if desk < 0 {
+		return errors.New("the key of the program is gone")
+	}
+	if _, err := api.ChangeKey.Call(ctx, st.at, control.KeyChange{Key: keys.Keys[desk].ID,
+		Rules: control.Rules{Ask: "owner"}}); err != nil {
+		return err
+	}
+	if err := await(ctx, "the program does not see "+name, func() (bool, error) {
+		list, err := p.ask(ctx, "tools/list", nil)
+		return strings.Contains(string(list), `"`+name+`"`), err
+	}); err != nil {
+		return err
+	}
+	st.line("⇢", name)
+	decided := make(chan error, 1)
+	go func() {
+		decided <- await(ctx, "no call waits for an approval", func() (bool, error) {
+			list, err := api.Approvals.Call(ctx, st.at, struct{}{})
+			if err != nil || len(list.Approvals) == 0 {
+				return false, err
+			}
+			_, err = api.DecideApproval.Call(ctx, st.at, control.ApprovalDecision{Approval: list.Approvals[0].ID,
+				Decision: control.DecideOnce})
+			return true, err
+		})
+	}()
+	res, err := p.call(ctx, name, nil)
+	if err := errors.Join(err, <-decided); err != nil {
+		return err
+	}
+	st.line("?", msgDemoAllowed.In(st.sh.lang, "desk", name))
+	st.line("⇠", res)
 	return nil
 }
 

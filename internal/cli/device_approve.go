@@ -30,9 +30,10 @@ Examples:
 
 const (
 	msgApproved  = i18n.Message("Device %d (%s) now belongs to %s.")
-	msgRepeats   = i18n.Message("For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.")
 	msgAnswersIt = i18n.Message("The bot %s answers it.")
 	msgNoAnswers = i18n.Message("No bot answers it yet: patchbay device bind %d BOT")
+	msgNeedsEars = i18n.Message("It cannot talk yet: no speech engine hears, or none speaks. Set up voice: patchbay voice setup%s")
+	msgNotSpoken = i18n.Message("It cannot talk: the configuration does not let bots answer boards (xiaozhi.voice).")
 )
 
 // Run approves the device.
@@ -47,10 +48,21 @@ func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
 			sh.say(msgApproved, d.Number, d.Name, d.OwnerName)
 			if d.Bot == 0 {
 				sh.say(msgNoAnswers, d.Number)
-			} else {
-				sh.say(msgAnswersIt, d.BotName)
+				return
 			}
-			sh.say(msgRepeats)
+			sh.say(msgAnswersIt, d.BotName)
+			sh.sayMute(d, c.targetFlags)
 		})
 	})
+}
+
+// sayMute tells why the bot of a device cannot talk, if it cannot.
+func (sh *shell) sayMute(d control.Device, f targetFlags) {
+	switch d.Mute {
+	case "":
+	case control.MuteEngines:
+		sh.say(msgNeedsEars, f.retryFlags())
+	default:
+		sh.say(msgNotSpoken)
+	}
 }

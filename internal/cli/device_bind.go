@@ -35,5 +35,6 @@ func (c *deviceBindCmd) Run(ctx context.Context, sh *shell) error {
 			return
 		}
 		sh.say(msgBoundTo, r.Number, r.Name, r.BotName)
+		sh.sayMute(r.Device, c.targetFlags)
 	})
 }

@@ -43,6 +43,9 @@ func TestDeviceRecordings(t *testing.T) {
 	if len(list.Recordings) != 1 || list.Recordings[0].Question != "Is it raining?" {
 		t.Errorf("until that day: %+v", list.Recordings)
 	}
+	if got := d.found("recordings of boards"); !strings.HasPrefix(got, "ok 2 turns, 0.0 MiB") {
+		t.Errorf("doctor says %q", got)
+	}
 	file := filepath.Join(t.TempDir(), "kitchen.zip")
 	if got := d.ok("device", "recordings", "kitchen", "--from", "2026-03-24", "--out", file); !strings.HasSuffix(got,
 		": 1 turns.\n") {

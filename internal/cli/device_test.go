@@ -73,7 +73,7 @@ func TestDeviceCommands(t *testing.T) {
 		t.Errorf("rename says %q", got)
 	}
 	if got := d.ok("device", "bind", "AABBCC000001",
-		"parrot"); got != "The bot parrot answers device 1 (kitchen) now.\n" {
+		"parrot"); !strings.HasPrefix(got, "The bot parrot answers device 1 (kitchen) now.\nIt cannot talk yet: no ") {
 		t.Errorf("bind says %q", got)
 	}
 	if got := d.ok("device", "set", "kitchen", "transport=mqtt"); !strings.Contains(got, "mqtt") {
@@ -81,7 +81,8 @@ func TestDeviceCommands(t *testing.T) {
 	}
 	var row deviceRow
 	d.json(&row, "device", "approve", shows(t, b, "aa:bb:cc:00:00:02", "client-2"), "--name", "bath", "--bot", "1")
-	if row.Number != 2 || row.BotName != "parrot" || row.OwnerName != "ada" || row.Online != nil {
+	if row.Number != 2 || row.BotName != "parrot" || row.OwnerName != "ada" || row.Online != nil ||
+		row.Mute != control.MuteEngines {
 		t.Errorf("approved is %+v", row)
 	}
 	var rows []deviceRow
@@ -163,7 +164,10 @@ func TestDeviceErased(t *testing.T) {
 		"it was erased, or another device imitates it") {
 		t.Errorf("it is shown as\n%s", got)
 	}
-	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) now belongs to ada.") {
+	d.ok("device", "bind", "1", "parrot")
+	d.env = append(d.env, "PATCHBAY_XIAOZHI_VOICE=repeat")
+	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) now belongs to ada.\n"+
+		"The bot parrot answers it.\nIt cannot talk: the configuration") {
 		t.Errorf("approve says %q", got)
 	}
 }

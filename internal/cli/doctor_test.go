@@ -165,6 +165,7 @@ func TestDoctorFindsWrongSettings(t *testing.T) {
 
 func TestDoctorFindsABoardThatCannotTalk(t *testing.T) {
 	d, _ := withKitchen(t)
+	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	if f, found := d.examine(exitOK)["talking with boards"]; found {
 		t.Errorf("without a bot: %+v", f)
 	}

@@ -39,6 +39,14 @@ const (
 	msgRevoked   = i18n.Message("revoked")
 )
 
+// keyHint returns how the secret of a key begins. A key that was made by OAuth has none of its own.
+func keyHint(k *control.KeyRow) string {
+	if k.Client != "" {
+		return "(OAuth)"
+	}
+	return k.Hint
+}
+
 // Run lists the keys.
 func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 	return c.connect(ctx, sh, func(at *conn) error {
@@ -49,7 +57,7 @@ func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 		return sh.result(list.Keys, func() {
 			var rows [][]string
 			for _, k := range list.Keys {
-				rows = append(rows, []string{k.ID, k.PersonName, k.Name, join(k.Scopes), keyBot(sh, k), k.Hint,
+				rows = append(rows, []string{k.ID, k.PersonName, k.Name, join(k.Scopes), keyBot(sh, k), keyHint(&k),
 					sh.when(k.Used), keyState(sh, k), sh.rules(k.Rules)})
 			}
 			sh.table([]i18n.Message{"ID", msgUser, msgName, msgScopes, msgBot, msgHint, msgUsed, msgState,

@@ -12,17 +12,23 @@ import (
 // keyRuleFlags say which tools a key may call.
 type keyRuleFlags struct {
 	AllowTool []string `help:"Restrict the key to this tool: a name, or a pattern with the wildcard *. Repeatable." placeholder:"PATTERN"`
+	Set       *string  `help:"Restrict the key to a set of tools (patchbay tool set); \"\": no set." placeholder:"NAME"`
 	DenyTool  []string `help:"A tool that the key may not call. Repeatable." placeholder:"PATTERN"`
 	Dangerous []string `help:"A dangerous tool that the key may call. Repeatable." placeholder:"PATTERN"`
+	Ask       *string  `help:"Let calls of dangerous tools, and of tools for people, wait for an approval: of the owner (owner), or also in the program's own dialog (program); none: such tools are hidden." placeholder:"owner|program|none"`
 	People    *bool    `help:"Allow the key to call tools intended for people, such as recording with a voice board." negatable:""`
 	Rate      *int     `help:"Maximum number of calls per minute; 0: the limit in the settings." placeholder:"N"`
+	ReadOnly  *bool    `help:"Restrict the key to tools that declare that they change nothing." negatable:""`
+	FindTools *bool    `help:"Show the program two tools that find and call all others, instead of a long list." negatable:""`
+	Reads     *string  `help:"Conversations and records that the key may read as resources: own (what it did itself), all, none, or its own and those of bots, by number." placeholder:"own|all|none|BOT,…"`
 	KeepArgs  *bool    `help:"Store the arguments of the key's calls in the audit trail." negatable:""`
 }
 
 // given reports whether any flag is set.
 func (f *keyRuleFlags) given() bool {
 	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.People != nil || f.Rate != nil ||
-		f.KeepArgs != nil
+		f.KeepArgs != nil || f.ReadOnly != nil || f.Reads != nil ||
+		f.FindTools != nil || f.Ask != nil || f.Set != nil
 }
 
 // change applies the flags to rules: given values replace the old ones.
@@ -40,6 +46,23 @@ func (f *keyRuleFlags) change(r *control.Rules) {
 	}
 	if f.People != nil {
 		r.People = *f.People
+	}
+	if f.ReadOnly != nil {
+		r.ReadOnly = *f.ReadOnly
+	}
+	if f.FindTools != nil {
+		r.FindTools = *f.FindTools
+	}
+	if f.Set != nil {
+		r.Set = *f.Set
+	}
+	if f.Ask != nil {
+		if r.Ask = *f.Ask; r.Ask == "none" {
+			r.Ask = ""
+		}
+	}
+	if f.Reads != nil {
+		r.Reads = *f.Reads
 	}
 	if f.Rate != nil {
 		r.PerMinute = *f.Rate
@@ -64,7 +87,9 @@ Examples:
 
     patchbay key rules laptop
     patchbay key rules laptop --allow-tool 'weather_*' --allow-tool send_message --rate 60
+    patchbay key rules laptop --reads all
     patchbay key rules laptop --dangerous lamp_reset --no-keep-args
+    patchbay key rules laptop --ask owner
     patchbay key rules laptop --allow-tool ""
     patchbay key rules 0198c4d2 --clear`
 }
@@ -130,12 +155,17 @@ func findKey(ctx context.Context, at *conn, ref string) (control.KeyRow, error) 
 }
 
 const (
-	msgRuleOnly   = i18n.Message("only %s")
-	msgRuleNot    = i18n.Message("not %s")
-	msgRuleAlso   = i18n.Message("dangerous %s")
-	msgRulePeople = i18n.Message("also tools for people")
-	msgRuleRate   = i18n.Message("%d/min")
-	msgRuleKeeps  = i18n.Message("arguments kept")
+	msgRuleOnly    = i18n.Message("only %s")
+	msgRuleSet     = i18n.Message("the set %s")
+	msgRuleNot     = i18n.Message("not %s")
+	msgRuleAlso    = i18n.Message("dangerous %s")
+	msgRulePeople  = i18n.Message("also tools for people")
+	msgRuleReads   = i18n.Message("only tools that change nothing")
+	msgRuleFinds   = i18n.Message("finds tools instead of listing them")
+	msgRuleReading = i18n.Message("reads %s")
+	msgRuleAsks    = i18n.Message("asks for dangerous tools (%s)")
+	msgRuleRate    = i18n.Message("%d/min")
+	msgRuleKeeps   = i18n.Message("arguments kept")
 )
 
 // rules formats a key's rules briefly; empty if there are none.
@@ -147,9 +177,14 @@ func (sh *shell) rules(r control.Rules) string {
 		}
 	}
 	add(len(r.Allow) > 0, msgRuleOnly, strings.Join(r.Allow, " "))
+	add(r.Set != "", msgRuleSet, r.Set)
 	add(len(r.Deny) > 0, msgRuleNot, strings.Join(r.Deny, " "))
+	add(r.ReadOnly, msgRuleReads)
+	add(r.FindTools, msgRuleFinds)
+	add(r.Reads != "", msgRuleReading, r.Reads)
 	add(r.People, msgRulePeople)
 	add(len(r.Dangerous) > 0, msgRuleAlso, strings.Join(r.Dangerous, " "))
+	add(r.Ask != "", msgRuleAsks, r.Ask)
 	add(r.PerMinute > 0, msgRuleRate, r.PerMinute)
 	add(r.KeepArgs, msgRuleKeeps)
 	return join(parts)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -51,41 +52,41 @@ func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
 	if key == "" {
 		return usage(i18n.Message("a key is missing; create one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"), c.retryFlags())
 	}
-	address, err := c.address(ctx, sh)
-	if err != nil {
+	return c.relay(ctx, sh, c.Server, stdio.Options{Key: key, Program: "patchbay learn mcp"})
+}
+
+// relay forwards messages between standard input and output and a server, or the one on the data
+// folder if server is empty, until the client closes standard input.
+func (f *dataFlags) relay(ctx context.Context, sh *shell, server string, o stdio.Options) (err error) {
+	if o.URL, err = f.relayTarget(ctx, sh, server); err != nil {
 		return err
 	}
-	err = stdio.Serve(ctx, stdio.Options{
-		In: sh.stdin, Out: sh.stdout, URL: address, Key: key, Logger: observe.NewLogger(sh.stderr, "warn", "text"),
-		Program: "patchbay learn mcp",
-	})
+	o.In, o.Out, o.Logger = sh.stdin, sh.stdout, observe.NewLogger(sh.stderr, "warn", "text")
+	err = stdio.Serve(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // the usual way to end a stdio server
 	}
 	return err
 }
 
-// address returns the URL of the server.
-func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
-	if c.Server != "" {
-		return c.Server, nil
-	}
-	if address := sh.getenv(config.EnvServer); address != "" {
+// relayTarget returns the URL of the server.
+func (f *dataFlags) relayTarget(ctx context.Context, sh *shell, server string) (string, error) {
+	if address := cmp.Or(server, sh.getenv(config.EnvServer)); address != "" {
 		return address, nil
 	}
-	settings, err := c.load(sh)
+	settings, err := f.load(sh)
 	if err != nil {
 		return "", err
 	}
 	if !hasData(settings) {
-		return "", c.noData(settings)
+		return "", f.noData(settings)
 	}
 	r, err := app.ConnectRunning(ctx, settings, sh.lang)
 	if err != nil {
 		return "", err
 	}
 	if r == nil {
-		return "", i18n.Message("no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER").Errorf(c.retryFlags())
+		return "", i18n.Message("no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER").Errorf(f.retryFlags())
 	}
 	return r.URL, nil
 }

@@ -89,6 +89,8 @@ func (c *conn) awaitShim(ctx context.Context, number int64, wait time.Duration) 
 const (
 	msgShimPairing  = i18n.Message("pairing")
 	msgShimApproval = i18n.Message("pending approval")
+	msgUntrusted    = i18n.Message("certificate not accepted")
+	msgCertChanged  = i18n.Message("certificate changed")
 	msgDevice       = i18n.Message("DEVICE")
 	msgNode         = i18n.Message("NODE")
 	msgTaken        = i18n.Message("ACCEPTED")
@@ -98,6 +100,10 @@ const (
 	msgShimOther    = i18n.Message("Another instance has joined it, or the server has not loaded it yet.")
 	msgRunHere      = i18n.Message("If that gateway is a Patchbay: patchbay pair list")
 	msgRunThere     = i18n.Message("\nThe gateway's owner must run this on the gateway's machine:")
+	msgCertShown    = i18n.Message("\nThe gateway's certificate has this SHA-256 fingerprint:")
+	msgCertPinned   = i18n.Message("Accepted was the one with this fingerprint:")
+	msgCertCompare  = i18n.Message("To see it on the gateway's machine:")
+	msgCertAccept   = i18n.Message("If they are the same, accept it:")
 )
 
 // shimState returns the name of a state of a node at a gateway.
@@ -107,12 +113,17 @@ func (sh *shell) shimState(state string) string {
 		return msgShimPairing.In(sh.lang)
 	case control.NodeApproval:
 		return msgShimApproval.In(sh.lang)
+	case control.NodeUntrusted:
+		return msgUntrusted.In(sh.lang)
+	case control.NodeChanged:
+		return msgCertChanged.In(sh.lang)
 	}
 	return sh.upstreamState(state)
 }
 
-// showShimNodes prints the state of the nodes at a gateway, and what the owner has to do.
-func (sh *shell) showShimNodes(u control.Upstream, again string) {
+// showShimNodes prints the state of the nodes at a gateway, and what the owner has to do. Again and
+// retry are the flags of a command that concerns the data folder, or the server.
+func (sh *shell) showShimNodes(u control.Upstream, again, retry string) {
 	switch {
 	case u.State == "":
 		sh.say(msgShimUnknown, again)
@@ -126,14 +137,18 @@ func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	}
 	var cells [][]string
 	var run []string
+	var refused *control.Certificate
 	for _, n := range u.Nodes {
 		device := n.Device
 		if device == "" {
 			device = msgAllDevices.In(sh.lang)
 		}
 		note := n.Problem
-		if n.Command != "" {
-			note = "" // the state and the command to run say it
+		if n.Command != "" || n.Certificate != nil {
+			note = "" // the state and what to run say it
+		}
+		if n.Certificate != nil {
+			refused = n.Certificate
 		}
 		if !n.NextTry.IsZero() {
 			note = strings.TrimSpace(note + " " + msgNextTry.In(sh.lang, n.NextTry.Local().Format("15:04:05")))
@@ -156,4 +171,27 @@ func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	if len(run) > 0 {
 		sh.say(msgRunHere)
 	}
+	if refused != nil {
+		sh.showCertificate(*refused, fmt.Sprintf("patchbay shim set %s tls_fingerprint=%s%s", u.Slug, refused.Shown,
+			retry))
+	}
+}
+
+// fingerprintCommand prints the fingerprint of the certificate that OpenClaw has made for its
+// gateway.
+const fingerprintCommand = "openssl x509 -noout -fingerprint -sha256 -in ~/.openclaw/gateway/tls/gateway-cert.pem"
+
+// showCertificate prints the fingerprints of a gateway's certificate that is not accepted, and the
+// command that accepts it.
+func (sh *shell) showCertificate(c control.Certificate, accept string) {
+	sh.say(msgCertShown)
+	sh.printf("  %s\n", plain(c.Shown))
+	if c.Pinned != "" {
+		sh.say(msgCertPinned)
+		sh.printf("  %s\n", plain(c.Pinned))
+	}
+	sh.say(msgCertCompare)
+	sh.printf("  %s\n", fingerprintCommand)
+	sh.say(msgCertAccept)
+	sh.printf("  %s\n", plain(accept))
 }

@@ -11,16 +11,17 @@ import (
 )
 
 type shimAddCmd struct {
-	Name        string        `arg:"" help:"Name of the gateway: 1 to 32 lowercase letters, digits and -."`
-	URL         string        `name:"url" help:"URL of the gateway, such as wss://gateway.example.com, or ws:// in a local network; @FILE reads it from a file." placeholder:"URL" required:""`
-	Token       string        `help:"Token of the gateway, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
-	Mode        string        `help:"Mode: each (every board is a node) or one (all boards are one node); default: each." enum:"each,one" default:"each" placeholder:"MODE"`
-	Devices     []string      `help:"Boards to connect: names, or patterns with the wildcard *; default: all. Repeatable." placeholder:"PATTERN"`
-	Title       string        `help:"With --mode one: name of the node at the gateway; default: Patchbay." placeholder:"NAME"`
-	Notices     bool          `help:"Forward device notifications, which wake the gateway's agent."`
-	Wait        time.Duration `help:"How long to wait for a running server to report the result; default: 10s." placeholder:"TIME" default:"10s"`
-	User        string        `help:"Owner of the boards; optional if there is only one account." placeholder:"NAME"`
-	targetFlags `embed:""`
+	Name           string        `arg:"" help:"Name of the gateway: 1 to 32 lowercase letters, digits and -."`
+	URL            string        `name:"url" help:"URL of the gateway, such as wss://gateway.example.com, or ws:// in a local network; @FILE reads it from a file." placeholder:"URL" required:""`
+	Token          string        `help:"Token of the gateway, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	TLSFingerprint string        `name:"tls-fingerprint" help:"SHA-256 fingerprint of the gateway's certificate, if no public authority has issued it." placeholder:"FINGERPRINT"`
+	Mode           string        `help:"Mode: each (every board is a node) or one (all boards are one node); default: each." enum:"each,one" default:"each" placeholder:"MODE"`
+	Devices        []string      `help:"Boards to connect: names, or patterns with the wildcard *; default: all. Repeatable." placeholder:"PATTERN"`
+	Title          string        `help:"With --mode one: name of the node at the gateway; default: Patchbay." placeholder:"NAME"`
+	Notices        bool          `help:"Forward device notifications, which wake the gateway's agent."`
+	Wait           time.Duration `help:"How long to wait for a running server to report the result; default: 10s." placeholder:"TIME" default:"10s"`
+	User           string        `help:"Owner of the boards; optional if there is only one account." placeholder:"NAME"`
+	targetFlags    `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -31,7 +32,8 @@ Examples:
 
     patchbay shim add home --url ws://192.168.1.20:18789 --token @token.txt
     patchbay shim add office --url wss://gateway.example.com --token @token.txt --mode one --title Boards
-    patchbay shim add home --url ws://127.0.0.1:18789 --devices kitchen --devices 'bed*' --notices`
+    patchbay shim add home --url ws://127.0.0.1:18789 --devices kitchen --devices 'bed*' --notices
+    patchbay shim add lab --url wss://192.168.1.20:18789 --token @token.txt --tls-fingerprint 3f8a…`
 }
 
 // shimAdded is the result of joining a gateway.
@@ -96,7 +98,8 @@ func (c *shimAddCmd) settings(sh *shell) (control.SettingTexts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--token: %w", err)
 	}
-	set := control.SettingTexts{"url": url, "token": token, "title": c.Title}
+	set := control.SettingTexts{"url": url, "token": token, "title": c.Title,
+		"tls_fingerprint": c.TLSFingerprint}
 	if c.Mode == single {
 		set["mode"] = single
 	}
@@ -115,7 +118,7 @@ func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
 		sh.say(msgShimLater, c.retryFlags())
 		return
 	}
-	sh.showShimNodes(u, c.dataFlags.retryFlags())
+	sh.showShimNodes(u, c.dataFlags.retryFlags(), c.retryFlags())
 	if u.State != control.UpstreamReady || !isSettled(&u) {
 		sh.say(msgShimNext, c.Name, c.retryFlags())
 	}

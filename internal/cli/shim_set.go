@@ -9,7 +9,7 @@ import (
 
 type shimSetCmd struct {
 	shimFlags `embed:""`
-	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, mode, title, devices, notices; name= removes a setting, name=@FILE reads the value from a file."`
+	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, tls_fingerprint, mode, title, devices, notices; name= removes a setting, name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
@@ -20,6 +20,7 @@ Examples:
 
     patchbay shim set home token=@token.txt
     patchbay shim set home 'devices=kitchen,bed*' notices=true
+    patchbay shim set home tls_fingerprint=3f8a…
     patchbay shim set home mode=one title=Boards devices=`
 }
 

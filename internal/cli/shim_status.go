@@ -25,7 +25,7 @@ func (c *shimStatusCmd) Run(ctx context.Context, sh *shell) error {
 	return c.find(ctx, sh, func(_ *conn, u control.Upstream) error {
 		return sh.result(u, func() {
 			sh.shimTitle(u)
-			sh.showShimNodes(u, c.dataFlags.retryFlags())
+			sh.showShimNodes(u, c.dataFlags.retryFlags(), c.retryFlags())
 		})
 	})
 }

@@ -28,6 +28,7 @@ type simulateXiaozhiCmd struct {
 	Say      []string      `help:"Recordings to speak to the board: Opus packets of 60 ms, each with a two-byte length prefix; default: \"good morning\"." placeholder:"FILE.opk"`
 	Insecure bool          `help:"Accept any certificate."`
 	Once     bool          `help:"Ask one question, report the result and end; default without a terminal."`
+	Save     string        `help:"With --once: write the sound of the answer to this file, a WAV file." placeholder:"FILE"`
 	Check    bool          `help:"Test the server with the behaviour and faults of real boards, and report protocol violations."`
 	Stay     time.Duration `help:"With --once or --check: stay connected for this time afterwards, to receive tool calls." placeholder:"TIME"`
 	Count    int           `help:"Number of boards to simulate, instead of one." placeholder:"N"`
@@ -55,6 +56,7 @@ Examples:
     patchbay simulate xiaozhi
     patchbay simulate xiaozhi --url https://board.example.org --profile fw25 -v
     patchbay simulate xiaozhi --check
+    patchbay simulate xiaozhi --once --save answer.wav
     patchbay simulate xiaozhi --once --stay 10m --picture room.jpg
     patchbay simulate xiaozhi --count 200 --ramp 50/s --talk 20 --for 5m`
 }
@@ -109,6 +111,8 @@ func (c *simulateXiaozhiCmd) validate() error {
 		return usage(i18n.Message("a time cannot be negative"))
 	case c.Count > 0 && (c.MAC != "" || c.UUID != "" || c.Check || c.Once):
 		return usage(i18n.Message("--count cannot be used with --mac, --uuid, --check or --once"))
+	case c.Save != "" && !c.Once:
+		return usage(i18n.Message("--save requires --once"))
 	case c.Check && c.Once:
 		return usage(i18n.Message("--check cannot be used with --once"))
 	}
@@ -138,7 +142,7 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 		return opt, err
 	}
 	opt.MAC, opt.UUID, opt.Mode, opt.Slack, opt.Picture = c.MAC, c.UUID, c.Mode, c.Slack, sampleJPEG()
-	opt.Lang = deviceLang(sh.lang)
+	opt.Lang, opt.KeepAudio = deviceLang(sh.lang), c.Save != ""
 	if c.Picture != "" {
 		if opt.Picture, err = readPicture(c.Picture); err == nil &&
 			!bytes.HasPrefix(opt.Picture, []byte{0xff, 0xd8, 0xff}) {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/pcm"
 )
 
 // desktopBoard is a simulated board with its output in the terminal.
@@ -97,6 +101,11 @@ func (b *desktopBoard) askOnce(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, boardAskLimit)
 	a, err := b.Ask(limited, b.speech[0])
+	if err == nil && a.Transcript == "" && a.Packets > 0 && b.View().State == sim.Listening { // a greeting came first
+		if again, err := b.Ask(limited, b.speech[0]); err == nil {
+			a = again
+		}
+	}
 	cancel()
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = i18n.Message("there was no answer within %v").Errorf(boardAskLimit)
@@ -107,11 +116,39 @@ func (b *desktopBoard) askOnce(ctx context.Context) error {
 	if a.Packets > 0 {
 		b.printLine(msgBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 	}
+	if b.cmd.Save != "" {
+		if err := saveSpeech(b.cmd.Save, a.Audio); err != nil {
+			return err
+		}
+	}
 	b.waitForCalls(ctx)
 	if err := b.report(&a); err != nil {
 		return err
 	}
 	return b.violationError()
+}
+
+// saveSpeech writes Opus packets to a WAV file.
+func saveSpeech(name string, packets [][]byte) error {
+	const rate = 24000 // of the boards' speakers
+	decoder, err := opus.NewDecoder(rate)
+	if err != nil {
+		return err
+	}
+	var samples []int16
+	piece := make([]int16, decoder.Samples(opus.MaxDuration))
+	for _, p := range packets {
+		n, err := decoder.Decode(p, piece)
+		if err != nil {
+			n, _ = decoder.Decode(nil, piece) // as a board does: it never fails
+		}
+		samples = append(samples, piece[:n]...)
+	}
+	var wav bytes.Buffer
+	if err := pcm.WriteWAV(&wav, rate, samples); err != nil {
+		return err
+	}
+	return os.WriteFile(name, wav.Bytes(), 0o600)
 }
 
 func playedSeconds(a sim.Answer) float64 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -125,14 +126,17 @@ func TestSimulateBoardShowsItsCode(t *testing.T) {
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
 	var out, errs safeBuffer
-	ended := make(chan int, 1)
+	ended, file := make(chan int, 1), filepath.Join(t.TempDir(), "answer.wav")
 	go func() {
 		ended <- Run(ctx, []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s",
-			"--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
+			"--say", word(t), "--once", "--save", file}, strings.NewReader(""), &out, &errs, d.env)
 	}()
 	d.ok("device", "approve", out.await(t, `device approve (\d{6})\n`))
 	if code := <-ended; code != 0 || !strings.Contains(out.String(), "played") {
 		t.Errorf("it ends with %d: %s\n%s", code, &errs, &out)
+	}
+	if sound, err := os.ReadFile(file); err != nil || len(sound) < 10000 || !bytes.HasPrefix(sound, []byte("RIFF")) {
+		t.Errorf("the sound has %d bytes, %v", len(sound), err)
 	}
 }
 
@@ -237,6 +241,7 @@ func TestSimulateBoardUsage(t *testing.T) {
 		"--mac is \"02:00\"":           {"--mac", "02:00"},
 		"--uuid is \"1\"":              {"--uuid", "1"},
 		"a time cannot be negative":    {"--once", "--stay=-1s"},
+		"--save requires --once":       {"--save", "answer.wav"},
 		"but fw194, ":                  {"--profile", "fw1"},
 		"but auto, manual or realtime": {"--mode", "loud"},
 	} {

@@ -110,6 +110,8 @@ func (sh *shell) toolState(t control.Tool) string {
 		return msgDenied.In(sh.lang)
 	case t.State == control.ToolDangerous:
 		return msgDangerous.In(sh.lang)
+	case t.State == control.ToolHeld:
+		return msgHeld.In(sh.lang)
 	}
 	return t.State
 }

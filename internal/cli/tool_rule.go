@@ -49,7 +49,7 @@ func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done i18n.M
 			out.Matches = &set.Matches
 		}
 		return sh.result(out, func() {
-			sh.say(done, f.Tool)
+			sh.say(done, set.Tool)
 			if out.Matches != nil && rule != "" {
 				sh.say(msgMatches, set.Matches)
 			}

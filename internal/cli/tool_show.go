@@ -54,17 +54,22 @@ func (c *conn) findTool(ctx context.Context, user, name string) (*control.Tool, 
 }
 
 const (
-	msgHeadTool    = i18n.Message("%s (%s, from %s)")
-	msgToolOwner   = i18n.Message("It belongs to %s.")
-	msgReadOnly    = i18n.Message("It is read-only.")
-	msgHeadArgs    = i18n.Message("\nArguments")
-	msgHeadResult  = i18n.Message("\nResult")
-	adviceLetTool  = i18n.Message("To allow it: patchbay tool allow %s")
-	adviceSeeRules = i18n.Message("To list the rules: patchbay tool rules")
+	msgHeadTool     = i18n.Message("%s (%s, from %s)")
+	msgToolOriginal = i18n.Message("Its original name is %s; rules and records have that one.")
+	msgToolOwner    = i18n.Message("It belongs to %s.")
+	msgServerSays   = i18n.Message("Its server says: %s")
+	msgReadOnly     = i18n.Message("It is read-only.")
+	msgHeadArgs     = i18n.Message("\nArguments")
+	msgHeadResult   = i18n.Message("\nResult")
+	adviceLetTool   = i18n.Message("To allow it: patchbay tool allow %s")
+	adviceSeeRules  = i18n.Message("To list the rules: patchbay tool rules")
 )
 
 func (sh *shell) showTool(t *control.Tool) {
 	sh.say(msgHeadTool, t.Name, sh.toolState(*t), provider(*t))
+	if t.Original != "" {
+		sh.say(msgToolOriginal, t.Original)
+	}
 	if t.OwnerName != "" {
 		sh.say(msgToolOwner, t.OwnerName)
 	}
@@ -78,6 +83,9 @@ func (sh *shell) aboutTool(t *control.Tool) {
 			sh.printf("%s\n", text)
 		}
 	}
+	if text := strings.TrimSpace(plain(t.ServerTitle + "\n" + t.ServerDescription)); text != "" {
+		sh.say(msgServerSays, text)
+	}
 	if t.ReadOnly {
 		sh.say(msgReadOnly)
 	}
@@ -86,6 +94,8 @@ func (sh *shell) aboutTool(t *control.Tool) {
 		sh.say(adviceLetTool, t.Name)
 	case control.ToolDenied:
 		sh.say(adviceSeeRules)
+	case control.ToolHeld:
+		sh.say(adviceHeld)
 	}
 	sh.schema(msgHeadArgs, t.Input)
 	sh.schema(msgHeadResult, t.Output)

@@ -51,6 +51,8 @@ func problemText(told, cause string) string {
 
 const (
 	msgFoundServer = i18n.Message("Connected to %s (MCP %s, %s): tools: %d.")
+	msgFoundAPI    = i18n.Message("Read the document of %s (%s): tools: %d.")
+	msgFoundLeft   = i18n.Message("Operations that are left out:")
 	msgFoundHidden = i18n.Message("Excluded by its settings allow and deny: %d more.")
 	msgFoundBad    = i18n.Message("Skipped because their names or schemas are not usable: %d more.")
 	msgFoundCut    = i18n.Message("It has more tools than max_tools; select tools with allow, or raise max_tools.")
@@ -64,7 +66,11 @@ func (sh *shell) showFound(f *control.UpstreamFound) {
 	if name == "" {
 		name = "?"
 	}
-	sh.say(msgFoundServer, name, f.Protocol, f.Transport, len(f.Tools))
+	if f.Transport == "openapi" {
+		sh.say(msgFoundAPI, name, plain(f.Protocol), len(f.Tools))
+	} else {
+		sh.say(msgFoundServer, name, f.Protocol, f.Transport, len(f.Tools))
+	}
 	for i, t := range f.Tools {
 		if i == toolsNamed {
 			sh.printf("  …\n")
@@ -72,10 +78,17 @@ func (sh *shell) showFound(f *control.UpstreamFound) {
 		}
 		sh.printf("  %s\n", t)
 	}
-	sh.showLeftOut(f.Hidden, f.Skipped, f.Cut)
+	sh.showLeftOut(f.Hidden, f.Skipped, f.Cut, f.LeftOut)
 }
 
-func (sh *shell) showLeftOut(hidden, skipped int, cut bool) {
+// showLeftOut prints what of an upstream is no tool; operations are those of an OpenAPI document.
+func (sh *shell) showLeftOut(hidden, skipped int, cut bool, operations []string) {
+	if len(operations) > 0 {
+		sh.say(msgFoundLeft)
+		for _, line := range operations {
+			sh.printf("  %s\n", plain(line))
+		}
+	}
 	if hidden > 0 {
 		sh.say(msgFoundHidden, hidden)
 	}

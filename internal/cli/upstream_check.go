@@ -34,6 +34,9 @@ func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
+		if found.NeedsSignIn {
+			return msgSignInFirst.Errorf(found.Problem, u.Slug, c.retryFlags())
+		}
 		if found.Problem != "" {
 			return errors.New(problemText(found.Problem, found.Cause))
 		}

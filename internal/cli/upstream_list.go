@@ -15,7 +15,7 @@ type upstreamListCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamListCmd) Help() string {
-	return `The connection status is known only while a server runs.
+	return `The connection status is known only while a server runs. What others share with you is listed too, with the state of your own sign-in.
 
 Examples:
 
@@ -42,6 +42,7 @@ const (
 	msgConnecting  = i18n.Message("connecting")
 	msgWaits       = i18n.Message("waiting")
 	msgElsewhere   = i18n.Message("by another instance")
+	msgIdleState   = i18n.Message("idle")
 	msgFailedState = i18n.Message("failed")
 )
 
@@ -73,8 +74,12 @@ func (sh *shell) upstreamState(state string) string {
 		return msgWaits.In(sh.lang)
 	case control.UpstreamElsewhere:
 		return msgElsewhere.In(sh.lang)
+	case control.UpstreamIdle:
+		return msgIdleState.In(sh.lang)
 	case control.UpstreamFailed:
 		return msgFailedState.In(sh.lang)
+	case control.UpstreamUnapproved:
+		return msgShimApproval.In(sh.lang)
 	}
 	return state
 }

@@ -27,6 +27,7 @@ const (
 	msgCreated  = i18n.Message("CREATED")
 	msgSet      = i18n.Message("set")
 	msgNone     = i18n.Message("none")
+	msgTwoSteps = i18n.Message("two steps")
 )
 
 // Run lists the accounts.
@@ -42,6 +43,8 @@ func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
 				password := msgSet
 				if !p.HasPassword {
 					password = msgNone
+				} else if p.Authenticator || p.Passkeys > 0 {
+					password = msgTwoSteps
 				}
 				rows = append(rows, []string{p.Name, p.Role, p.Lang, password.In(sh.lang), sh.when(p.Created)})
 			}

@@ -21,7 +21,9 @@ type userPasswdCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (userPasswdCmd) Help() string {
-	return `Examples:
+	return `All browsers of the account are signed out, and programs that it let in by OAuth have to ask again. Keys go on working.
+
+Examples:
 
     patchbay user passwd ada
     echo "$PASSWORD" | patchbay user passwd ada --password-stdin`

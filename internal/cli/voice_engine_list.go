@@ -36,6 +36,7 @@ const (
 	msgUseBoth       = i18n.Message("listens, speaks")
 	msgStateUnused   = i18n.Message("not used yet")
 	msgStatePaused   = i18n.Message("paused after failures")
+	msgStateSpent    = i18n.Message("limit of the day reached")
 	msgStateRefused  = i18n.Message("key refused")
 	msgStateOff      = i18n.Message("off")
 	msgStateBadSet   = i18n.Message("settings not readable")
@@ -121,6 +122,8 @@ func (sh *shell) engineState(e *control.Engine) string {
 		return msgFailedState.In(sh.lang)
 	case control.EnginePaused:
 		return msgStatePaused.In(sh.lang)
+	case control.EngineSpent:
+		return msgStateSpent.In(sh.lang)
 	case control.EngineRefused:
 		return msgStateRefused.In(sh.lang)
 	case control.EngineBroken:

@@ -13,10 +13,10 @@ import (
 )
 
 type voiceSetupCmd struct {
-	Service     string   `help:"Service whose key you have: openai, groq, siliconflow, dashscope (Alibaba Cloud Model Studio) or dashscope-intl (its region Singapore)." placeholder:"NAME" xor:"source"`
-	URL         string   `name:"url" help:"Address of another service with OpenAI's interface." placeholder:"URL" xor:"source"`
-	Wyoming     []string `help:"Address of a Wyoming server, as Home Assistant uses them. Repeatable; default without --service and --url: those on the server's machine at the ports 10300 and 10200." placeholder:"HOST:PORT" xor:"source"`
-	Offline     bool     `help:"Use programs on this machine: prints the lines for the configuration file, and what to install." xor:"source"`
+	Service     string   `help:"Service whose key you have: openai, groq, siliconflow, dashscope (Alibaba Cloud Model Studio) or dashscope-intl (its region Singapore)." placeholder:"NAME" xor:"service"`
+	URL         string   `name:"url" help:"Address of another service with OpenAI's interface; with --service, that of a workspace or a proxy of the service." placeholder:"URL" xor:"url"`
+	Wyoming     []string `help:"Address of a Wyoming server, as Home Assistant uses them. Repeatable; default without --service and --url: those on the server's machine at the ports 10300 and 10200." placeholder:"HOST:PORT" xor:"service,url,source"`
+	Offline     bool     `help:"Use programs on this machine: prints the lines for the configuration file, and what to install." xor:"service,url,source"`
 	Write       bool     `help:"With --offline: add the lines to the configuration file."`
 	KeyStdin    bool     `help:"Read the key of the service from standard input instead of the terminal."`
 	Use         string   `help:"Use of the service: listen (understand speech), speak, or both." placeholder:"USE" enum:"listen,speak,both" default:"both"`
@@ -39,6 +39,7 @@ Examples:
 
     patchbay voice setup --service openai
     patchbay voice setup --service dashscope --key-stdin < key.txt
+    patchbay voice setup --service dashscope --url https://ID.cn-beijing.maas.aliyuncs.com
     patchbay voice setup --url http://localhost:8000/v1 --listen-model whisper-1 --speak-model kokoro --voice af_heart
     patchbay voice setup
     patchbay voice setup --wyoming assistant.local:10300 --wyoming assistant.local:10200

@@ -38,7 +38,8 @@ const (
 	msgOfflineNext    = i18n.Message("Then restart the server. To add the lines now, say --write as well.")
 	msgOfflineWritten = i18n.Message("%s has the lines now; restart the server.")
 	msgOfflineFails   = i18n.Message("%[1]s does not work as a speech engine: %[2]s (%[3]s)")
-	msgOfflineThere   = i18n.Message("%s has a section speech already; change the lines there")
+	msgOfflineThere   = i18n.Message("%s has a section speech already; change the lines there: without --write, the new ones are printed")
+	msgOfflineModel   = i18n.Message("%s is not installed, which the model %s is for")
 )
 
 // offline finds programs on this machine and prints or writes the lines of the configuration file;
@@ -86,6 +87,9 @@ func installed(listens bool, model string) ([]string, error) {
 			continue
 		}
 		if _, err := exec.LookPath(p.Name); err != nil {
+			if model != "" {
+				return nil, msgOfflineModel.Errorf(p.Name, model)
+			}
 			continue
 		}
 		argv := make([]string, len(p.Argv))

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/control"
 	chat "patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/voice/engines/dashscope/dashscopetest"
 	"patchbay/internal/voice/engines/openai/openaitest"
 	"patchbay/internal/voice/engines/wyoming/wyomingtest"
 	"patchbay/internal/voice/pcm"
@@ -76,6 +77,42 @@ func TestVoiceSetup(t *testing.T) {
 	}
 }
 
+// TestVoiceSetupElsewhere sets up services at other addresses than their usual ones.
+func TestVoiceSetupElsewhere(t *testing.T) {
+	d := newDesk(t)
+	service := newService(t)
+	d.ok("user", "add", "ada")
+	host := strings.TrimSuffix(service.URL, "/v1")
+	d.failing(exitFailed, openaitest.Key, []string{"voice", "setup", "--service", "openai", "--key-stdin", "--url",
+		"ftp://a.example"}, "address of a service looks like https://api.openai.com/v1")
+	d.failing(exitUsage, "", []string{"voice", "setup", "--service", "openai", "--url", host, "--wyoming", "a:1"},
+		"--service and --wyoming")
+	o := d.do(openaitest.Key, "voice", "setup", "--service", "openai", "--url", host, "--model", "small", "--key-stdin")
+	if o.code != exitOK || !strings.Contains(o.stdout, "The speech engine openai is added.") {
+		t.Errorf("without a path: %+v", o)
+	}
+	o = d.do(openaitest.Key, "voice", "setup", "--service", "groq", "--url", service.URL+"/", "--model", "large",
+		"--key-stdin")
+	if o.code != exitOK || !strings.Contains(o.stdout, "The speech engine openai is changed.") {
+		t.Errorf("another service at the same address: %+v", o)
+	}
+	studio := dashscopetest.New(t, dashscopetest.Options{})
+	web := "http" + strings.TrimPrefix(strings.TrimSuffix(studio.URL, dashscopetest.Path), "ws")
+	for _, want := range []string{"dashscope is added", "dashscope is changed"} {
+		o = d.do(dashscopetest.Key, "voice", "setup", "--service", "dashscope", "--url", web, "--no-bot", "--key-stdin")
+		if o.code != exitOK || !strings.Contains(o.stdout, want) {
+			t.Errorf("a workspace: %+v, want %s", o, want)
+		}
+	}
+	studio = dashscopetest.New(t, dashscopetest.Options{}) // a second one, whose name is taken
+	host = strings.TrimPrefix(strings.TrimSuffix(studio.URL, dashscopetest.Path), "ws://")
+	o = d.do(dashscopetest.Key, "voice", "setup", "--service", "dashscope", "--url", "ws://"+host, "--no-bot",
+		"--key-stdin")
+	if o.code != exitOK || !strings.Contains(o.stdout, "The speech engine "+host+" is added.") {
+		t.Errorf("another workspace: %+v", o)
+	}
+}
+
 // TestVoiceSetupWyoming sets up servers that only listen or only speak.
 func TestVoiceSetupWyoming(t *testing.T) {
 	d := newDesk(t)
@@ -89,7 +126,8 @@ func TestVoiceSetupWyoming(t *testing.T) {
 	var set control.VoiceSet
 	d.json(&set, args...)
 	if len(set.Engines) != 2 || set.Engines[0].Use != "listen" || set.Engines[1].Use != "speak" ||
-		set.Engines[0].Added || set.Engines[1].Found == nil {
+		set.Engines[0].Added || set.Engines[1].Found == nil ||
+		set.Engines[0].Where != strings.TrimPrefix(ear.Address, "wyoming://") {
 		t.Errorf("set up is %+v", set)
 	}
 	d.failing(exitFailed, "", []string{"voice", "setup", "--wyoming", "127.0.0.1:1"}, "127.0.0.1:1: ", "cannot be reached")
@@ -137,6 +175,8 @@ func TestVoiceSetupOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.failing(exitFailed, "", []string{"voice", "setup", "--offline", "--write"}, "has a section speech already")
+	d.failing(exitFailed, "", []string{"voice", "setup", "--offline", "--listen-model", wav},
+		"whisper-cli is not installed, which the model "+wav)
 }
 
 // TestSimulateSpeech sets up the service that the manual uses.
@@ -144,8 +184,10 @@ func TestSimulateSpeech(t *testing.T) {
 	d := withParrot(t)
 	var s struct{ URL, Key string }
 	d.background(&s, &safeBuffer{}, "simulate", "speech", "--json", "--listen", "127.0.0.1:0")
+	host := strings.TrimSuffix(strings.TrimPrefix(s.URL, "http://"), "/v1")
+	d.ok("voice", "engine", "add", host, "--set", "base_url=http://"+host+"/other", "--no-check") // its name is taken
 	if o := d.do(s.Key+"\n", "voice", "setup", "--url", s.URL, "--model", "weather", "--key-stdin"); o.code != exitOK ||
-		!strings.Contains(o.stdout, "It is sunny") {
+		!strings.Contains(o.stdout, "It is sunny") || !strings.Contains(o.stdout, host+"-2 is added") {
 		t.Errorf("set up: %+v", o)
 	}
 }

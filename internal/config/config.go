@@ -32,6 +32,7 @@ type Config struct {
 	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that encrypts the stored credentials for other services; empty means that a key is generated and stored in the data folder. All instances need the same key."`
 	Proxies   []string `key:"proxies" doc:"Addresses or ranges of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted, such as 127.0.0.1 or 10.0.0.0/8; empty means none."`
 
+	OIDC     OIDC     `key:"oidc" doc:"Signing in at an OpenID provider such as Authelia."`
 	Log      Log      `key:"log" doc:"Log output on standard error."`
 	Database Database `key:"database" doc:"Storage of accounts, bots, devices and traces."`
 	Bus      Bus      `key:"bus" doc:"Connection between several instances. A single instance needs no settings here."`
@@ -50,6 +51,19 @@ type Config struct {
 	Learn    Learn    `key:"learn" doc:"Knowledge points and their reviews."`
 	Audit    Audit    `key:"audit" doc:"Audit trail of tool calls: who called what, when, and the outcome."`
 	Metrics  Metrics  `key:"metrics" doc:"Metrics for Prometheus."`
+	OTLP     OTLP     `key:"otlp" doc:"Traces for OpenTelemetry."`
+}
+
+// OIDC configures the OpenID provider at which people may sign in.
+type OIDC struct {
+	Issuer string   `key:"issuer" doc:"Address of the OpenID provider exactly as it calls itself, such as https://auth.example.org; empty means that people sign in with passwords only."`
+	ID     string   `key:"client_id" doc:"Id of this server at the provider."`
+	Secret string   `key:"client_secret" secret:"true" doc:"Secret of this server at the provider; empty for a public client."`
+	Name   string   `key:"name" doc:"What the button on the sign-in page calls the provider; empty means its host."`
+	Scopes []string `key:"scopes" default:"openid,profile,email" doc:"Scopes that are asked for; add groups if the provider has it and allow names groups."`
+	Allow  []string `key:"allow" doc:"Who may sign in: verified addresses such as anna@example.org, domains such as @example.org, groups such as group:family; * means everybody that the provider knows. Empty means everybody whose account here is linked."`
+	Create bool     `key:"create" default:"false" doc:"Open an account, as a member, for everybody in allow who has none."`
+	Only   bool     `key:"only" default:"false" doc:"Refuse passwords on the sign-in page. Link the accounts first; whoever runs the server takes this setting out again if the provider is lost."`
 }
 
 // Log configures logging.
@@ -202,6 +216,7 @@ type MCP struct {
 	Sessions      int           `key:"sessions" default:"10000" min:"1" max:"1000000" doc:"Maximum number of sessions in memory."`
 	SessionsOfKey int           `key:"sessions_of_key" default:"2500" min:"1" max:"1000000" doc:"Maximum number of sessions of one key in memory."`
 	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long an idle session stays in memory."`
+	Registry      string        `key:"registry" default:"https://registry.modelcontextprotocol.io" doc:"Address of the registry in which tool servers are searched for: the official one, or another with the same API; empty means none."`
 }
 
 // Learn has the defaults for people without settings of their own, and the embeddings for finding
@@ -225,6 +240,13 @@ type Audit struct {
 type Metrics struct {
 	Listen string `key:"listen" doc:"Separate address and port for /metrics; empty means that it is served together with everything else."`
 	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and clients with a key."`
+}
+
+// OTLP configures where traces of OpenTelemetry are sent.
+type OTLP struct {
+	URL     string `key:"url" doc:"Address of a collector for OTLP over HTTP, such as http://localhost:4318, which gets traces of turns, calls and requests to other servers; empty means that there are none. They have no questions, answers, arguments or results."`
+	Headers string `key:"headers" secret:"true" doc:"Headers for the collector, as name=value separated by commas, such as Authorization=Bearer KEY."`
+	Sample  int    `key:"sample" default:"100" min:"0" max:"100" doc:"Percentage of traces that are sent."`
 }
 
 // String returns the configuration as YAML with masked secrets, so that a Config that is printed by

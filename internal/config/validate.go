@@ -39,6 +39,7 @@ func (c *Config) check() Problems {
 	c.checkTimes(p)
 	c.checkOutside(p)
 	c.checkBoards(p)
+	c.checkOIDC(p)
 	return *p
 }
 
@@ -138,10 +139,15 @@ func (c *Config) checkOutside(p *Problems) {
 	if u := c.Lingzhu.PushURL; u != "" && !isWebURL(u) {
 		p.add("lingzhu.push_url", "", "is "+show(u), "give an address such as https://rcs.rokid.com, or leave it empty")
 	}
+	if u := c.MCP.Registry; u != "" && !isWebURL(u) {
+		p.add("mcp.registry", "", "is "+show(u),
+			"give an address such as https://registry.modelcontextprotocol.io, or leave it empty")
+	}
 	if u := c.Learn.EmbeddingsURL; u != "" && !isWebURL(u) {
 		p.add("learn.embeddings_url", "", "is "+show(u),
 			"give an address such as https://api.openai.com/v1, or leave it empty")
 	}
+	c.checkOTLP(p)
 	if c.Learn.EmbeddingsKey == Masked {
 		p.add("learn.embeddings_key", "", "is the mask that stands for a key that is not shown", "give the key itself")
 	}

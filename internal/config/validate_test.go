@@ -99,6 +99,20 @@ func TestValidate(t *testing.T) {
 		{"name with a dot", func(c *Config) { c.Bus.Name = "a.b" },
 			`bus.name is "a.b": give up to 64 letters, digits, dashes and underscores`},
 
+		{"collector", func(c *Config) {
+			c.OTLP.URL, c.OTLP.Headers = "https://c.example.org/otlp", "Authorization=Basic%20aGk=, X-Org=7"
+		}, ""},
+		{"collector without scheme", func(c *Config) { c.OTLP.URL = "localhost:4318" },
+			`otlp.url is "localhost:4318": give an address such as http://localhost:4318, or leave it empty`},
+		{"headers without a name", func(c *Config) { c.OTLP.URL, c.OTLP.Headers = "http://c:4318", "hunter2" },
+			"otlp.headers is no list of headers: give name=value, separated by commas"},
+		{"headers with a line break", func(c *Config) { c.OTLP.URL, c.OTLP.Headers = "http://c:4318", "A=hunter2%0aB" },
+			"otlp.headers is no list of headers: give name=value, separated by commas"},
+		{"headers for no collector", func(c *Config) { c.OTLP.Headers = "Authorization=hunter2" },
+			"otlp.headers is given without otlp.url: give the address of the collector, or take it out"},
+		{"masked headers", func(c *Config) { c.OTLP.URL, c.OTLP.Headers = "http://c:4318", Masked },
+			"otlp.headers is the mask that stands for a secret that is not shown: give the secret itself"},
+
 		{"too many connections", func(c *Config) { c.Database.MaxConns = 1001 },
 			"database.max_conns is 1001: give a whole number such as 10, from 2 to 1000"},
 		{"no connections", func(c *Config) { c.Database.MaxConns = 0 },

@@ -22,8 +22,10 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/console/activity"
+	"patchbay/internal/console/approvals"
 	"patchbay/internal/console/bots"
 	"patchbay/internal/console/chat"
+	"patchbay/internal/console/consent"
 	"patchbay/internal/console/devices"
 	"patchbay/internal/console/engines"
 	"patchbay/internal/console/gateway"
@@ -78,7 +80,7 @@ func New(o Options) *Server {
 		Secure:  o.Secure,
 	}
 	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total",
-		Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
+		Help: "Passwords and setup codes that browsers showed, and visits to the OpenID provider."}, []string{"outcome"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.signIns, prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Name: "patchbay_console_live_pages",
@@ -89,6 +91,9 @@ func New(o Options) *Server {
 	s.routes = slices.Concat(
 		bots.Routes(),
 		s.publicRoutes(),
+		s.oidcRoutes(),
+		consent.Routes(),
+		approvals.Routes(),
 		home.Routes(),
 		chat.Routes(),
 		devices.Routes(o.Control),
@@ -138,9 +143,14 @@ func (s *Server) publicRoutes() []page.Route {
 		{Pattern: "POST /setup", Access: page.Anybody, Serve: s.createFirstAccount},
 		{Pattern: "GET /signin", Access: page.Anybody, Serve: s.signInPage},
 		{Pattern: "POST /signin", Access: page.Anybody, Serve: s.signIn},
+		{Pattern: "POST /signin/passkey", Access: page.Anybody, Serve: s.signInByPasskey},
+		// A reload of the page of POST, or its change of language.
+		{Pattern: "GET /signin/code", Access: page.Anybody, Serve: func(v *page.Visit) { v.Redirect("/signin") }},
+		{Pattern: "POST /signin/code", Access: page.Anybody, Serve: s.signInByCode},
 		{Pattern: "POST /signout", Access: page.Anybody, Serve: s.signOut},
 		{Pattern: "POST /look", Access: page.Anybody, Serve: s.savePreferences},
 		{Pattern: "GET /confirm", Serve: s.confirmPage},
 		{Pattern: "POST /confirm", Serve: s.confirm},
+		{Pattern: "POST /confirm/passkey", Serve: s.confirmByPasskey},
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"patchbay/internal/account"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
@@ -29,11 +31,18 @@ type rig struct {
 	url string
 	web *http.Client
 	// looked receives the settings of upstreams that were checked.
-	looked chan string
+	looked  chan string
+	metrics *prometheus.Registry
 }
 
 // newRig returns the console of an installation; if empty, without any account.
 func newRig(t *testing.T, empty bool) *rig {
+	t.Helper()
+	return newRigWith(t, empty, func(string) control.Options { return control.Options{} })
+}
+
+// newRigWith is newRig with options, given the URL of the console.
+func newRigWith(t *testing.T, empty bool, with func(url string) control.Options) *rig {
 	t.Helper()
 	b := hubtest.New(t, hubtest.Options{NoPerson: empty})
 	if empty {
@@ -50,17 +59,21 @@ func newRig(t *testing.T, empty bool) *rig {
 	}
 	b.Accounts.Addresses = account.NewGuard(5, nil)
 	mux := http.NewServeMux()
+	s := httptest.NewUnstartedServer(mux)
+	url := "http://" + s.Listener.Addr().String()
+	o := with(url)
+	o.Hub, o.Accounts, o.Upstreams = b.Hub, b.Accounts, control.UpstreamActions{Check: look}
+	metrics := prometheus.NewRegistry()
 	pages := console.New(console.Options{
-		Accounts: b.Accounts, Control: control.New(control.Options{Hub: b.Hub, Accounts: b.Accounts,
-			Upstreams: control.UpstreamActions{Check: look}}), Lang: i18n.English, Version: "test",
+		Accounts: b.Accounts, Control: control.New(o), Lang: i18n.English, Version: "test", Registerer: metrics,
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	for _, path := range pages.Paths() {
 		mux.Handle(path, pages)
 	}
-	s := httptest.NewServer(mux)
+	s.Start()
 	t.Cleanup(s.Close)
-	r := &rig{Rig: b, t: t, url: s.URL, looked: looked}
+	r := &rig{Rig: b, t: t, url: url, looked: looked, metrics: metrics}
 	r.web = r.browser()
 	return r
 }

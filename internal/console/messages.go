@@ -19,5 +19,12 @@ const (
 	msgTooManyTries  = i18n.Message("Too many tries; wait a while and try again. Browsers that signed in before still can.")
 	msgBusy          = i18n.Message("Too many passwords are being checked now; try again in a few seconds.")
 
+	msgCodeOfApp      = i18n.Message("One more step")
+	msgCodeOfAppTold  = i18n.Message("The password was right; a code is needed besides it.")
+	msgWrongCodeOfApp = i18n.Message("The code is wrong, or was used already.")
+	msgPasskeyRefused = i18n.Message("This passkey is not known here, or could not be checked.")
+	msgStepOver       = i18n.Message("Too much time has passed, or the password was changed; sign in again.")
+	msgOtherAccount   = i18n.Message("Begin again")
+
 	msgWrongPasswordOnly = i18n.Message("The password is wrong.")
 )

@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
+	"patchbay/internal/settings"
 	"patchbay/internal/store"
 )
 
@@ -30,6 +31,10 @@ type Health struct {
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	// Command is a command for the peer's owner to run on its machine, if that helps.
 	Command string `json:"command,omitempty"`
+	// Code is the kind of a connection problem of a bot of kind openclaw; empty if there is none.
+	Code string `json:"code,omitempty"`
+	// Certificate is the gateway's certificate that is not accepted; nil: that is not the problem.
+	Certificate *Certificate `json:"certificate,omitempty"`
 }
 
 // States of a bot that is connected to when it is asked.
@@ -245,6 +250,7 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 			return AddedBot{}, err
 		}
 	}
+	s.useOriginalToolNames(owner.ID, hub.Common{}, in.Settings)
 	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: owner.ID, Name: in.Name, Kind: in.Kind,
 		Description: in.Description, Set: in.Settings, By: c.Key})
 	if err != nil {
@@ -277,6 +283,11 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 			return BotView{}, err
 		}
 	}
+	var before hub.Common
+	if s.Hub.Registry.Settings(b, &before) != nil {
+		before = hub.Common{} // settings that cannot be read are replaced
+	}
+	s.useOriginalToolNames(b.Owner, before, in.Settings)
 	change := hub.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
 	changed, err := s.Hub.Registry.Change(ctx, b.Number, change)
 	if err != nil {
@@ -286,6 +297,21 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	v, err := s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
 	v.Dropped, v.Notice = changed.Dropped, droppedSettingsNotice(c.Lang, changed.Dropped)
 	return v, err
+}
+
+// useOriginalToolNames has settings of a bot name tools by their original names.
+func (s *Service) useOriginalToolNames(owner string, before hub.Common, set SettingTexts) {
+	for name, had := range map[string][]string{"allow_tools": before.AllowTools, "deny_tools": before.DenyTools,
+		"dangerous_tools": before.DangerousTools} {
+		text := set[name]
+		var list []string
+		if json.Unmarshal([]byte(text), &list) != nil { // as programs send it
+			list = settings.SplitList(text)
+		}
+		if len(list) > 0 {
+			set[name] = strings.Join(s.originalNames(owner, had, list), ",")
+		}
+	}
 }
 
 // MsgDropped lists the settings that were removed because the address changed.

@@ -83,6 +83,9 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery) (p CallPage,
 	if f.Person, err = s.recordsOwner(ctx, c, q.User); err != nil {
 		return p, err
 	}
+	if f.Tool != "" { // records have the original names
+		f.Tool = s.Hub.OriginalName(f.Person, f.Tool)
+	}
 	if f.After, err = decodeCursor(q.After); err != nil {
 		return p, err
 	}

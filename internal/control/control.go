@@ -14,6 +14,9 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/mcpregistry"
+	"patchbay/internal/oauth"
+	"patchbay/internal/oidc"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
@@ -34,10 +37,15 @@ type Options struct {
 	Health func(store.Bot) Health
 	// Disconnect closes the connections of a bot that was removed or got another token.
 	Disconnect func(bot int64)
-	// Upstream returns the state of an upstream's connection.
-	Upstream func(store.Upstream) UpstreamHealth
+	// Upstream returns the state of an upstream's connection, that of its owner or of a person with
+	// whom it is shared.
+	Upstream func(u store.Upstream, person string) UpstreamHealth
+	// UpstreamSignIns signs people in to tool servers.
+	UpstreamSignIns SignInActions
 	// Upstreams are the operations on upstreams that depend on their kind.
 	Upstreams UpstreamActions
+	// Registry is where tool servers are searched for; nil if there is none.
+	Registry *mcpregistry.Client
 	// Voice are the operations on speech engines that depend on their kind.
 	Voice VoiceActions
 	// SecretActions are the operations on the secrets of the installation.
@@ -65,6 +73,10 @@ type Options struct {
 	Transport func(chosen string) string
 	// BoardVoice describes how devices hear and speak; zero if there are no voice boards.
 	BoardVoice VoiceOptions
+	// OAuth lets programs in by consent.
+	OAuth *oauth.Service
+	// OIDC is the OpenID provider at which people may sign in; nil if there is none.
+	OIDC *oidc.Provider
 	// Retention is the configured retention of records.
 	Retention RetentionPolicy
 }

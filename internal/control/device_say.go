@@ -24,6 +24,8 @@ type DeviceSay struct {
 type DeviceSaid struct {
 	Spoken      bool      `json:"spoken"`                // in the conversation, to the end
 	Interrupted bool      `json:"interrupted,omitempty"` // somebody stopped it
+	Shown       bool      `json:"shown,omitempty"`       // instead of spoken
+	Reason      string    `json:"reason,omitempty"`      // why it is shown: limit, of speech for today
 	Notified    bool      `json:"notified,omitempty"`    // the device plays it by itself
 	Waits       bool      `json:"waits,omitempty"`       // until the device wakes
 	Seconds     float64   `json:"seconds,omitempty"`

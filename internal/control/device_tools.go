@@ -143,7 +143,8 @@ func (s *Service) findTool(ctx context.Context, d store.Device, name string) *hu
 		_, held, list := s.Hub.FindProvider(hub.DeviceProviderID(d.Number))
 		i := slices.IndexFunc(list, func(o *hub.RegisteredTool) bool { return o.Tool.Name == name })
 		if i < 0 {
-			i = slices.IndexFunc(list, func(o *hub.RegisteredTool) bool { return o.Name == name })
+			name := s.Hub.OriginalName(d.Owner, name)
+			i = slices.IndexFunc(list, func(o *hub.RegisteredTool) bool { return o.OriginalName() == name })
 		}
 		if i >= 0 {
 			return list[i]

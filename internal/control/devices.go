@@ -24,6 +24,9 @@ type Device struct {
 	Online bool `json:"online"`
 	// Uses is the transport that it connects with: the owner's choice, or the server's default.
 	Uses string `json:"uses,omitempty"`
+	// Mute is why its bot cannot talk through it, if it is a board: [MuteEngines], [MuteSetting],
+	// or empty if it can or there is no bot.
+	Mute string `json:"mute,omitempty"`
 	// Waiting reports whether it shows a pairing code. A device with an owner that shows one was
 	// erased, or something else pretends to be it.
 	Waiting bool `json:"waiting,omitempty"`
@@ -184,16 +187,29 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	if err != nil {
 		return nil, err
 	}
-	bots, err := botNames(ctx, s.Hub.Store, c.Owner())
+	bots, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return nil, err
 	}
+	byNumber := make(map[int64]store.Bot, len(bots))
+	for _, b := range bots {
+		byNumber[b.Number] = b
+	}
 	out := make([]Device, len(list))
 	for i, d := range list {
-		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Uses: s.transport(d),
-			Online: s.Awake(d.Number), Waiting: showsCode(d)}
+		b := byNumber[d.Bot]
+		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: b.Name, Uses: s.transport(d),
+			Online: s.Awake(d.Number), Mute: s.mute(b), Waiting: showsCode(d)}
 	}
 	return out, nil
+}
+
+// mute returns why a bot cannot talk through boards; empty: it can, or there is none.
+func (s *Service) mute(b store.Bot) string {
+	if b.Number == 0 || s.Voice.Mute == nil {
+		return ""
+	}
+	return s.Voice.Mute(b.Kind)
 }
 
 // transport returns the transport of a device; empty if it is not known.

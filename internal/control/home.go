@@ -36,6 +36,11 @@ type Overview struct {
 	Due *int `json:"reviews_due,omitempty"`
 	// Pairings counts the pairing requests that wait for the caller.
 	Pairings int `json:"pairings"`
+	// Approvals counts the calls that wait for the caller.
+	Approvals int `json:"approvals"`
+	// NeedsVoice reports whether a device of the caller has a bot that cannot talk, because no
+	// speech engine hears, or none speaks.
+	NeedsVoice bool `json:"needs_voice,omitempty"`
 	// Upstreams are those that need attention.
 	Upstreams []Upstream       `json:"upstreams"`
 	Turns     []TurnRow        `json:"turns"` // the latest
@@ -87,6 +92,12 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 		}
 		g.Pairings += len(list)
 	}
+	if g.Approvals, err = db.Approvals.CountWaiting(ctx, c.Person, now); err != nil {
+		return g, err
+	}
+	if g.NeedsVoice, err = s.needsVoice(ctx, c, g.Bots); err != nil {
+		return g, err
+	}
 	if g.Upstreams, err = s.failing(ctx, c); err != nil {
 		return g, err
 	}
@@ -116,27 +127,55 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	return g, nil
 }
 
-// failing lists the upstreams that need attention.
+// needsVoice reports whether a device has a bot that cannot talk because speech engines are
+// missing.
+func (s *Service) needsVoice(ctx context.Context, c Caller, bots []BotStatus) (bool, error) {
+	mute := map[int64]bool{}
+	for _, b := range bots {
+		if s.mute(b.Bot) == MuteEngines {
+			mute[b.Number] = true
+		}
+	}
+	for after := int64(0); len(mute) > 0; {
+		list, err := s.Hub.Store.Devices.Search(ctx, store.DeviceSearch{Owner: c.Person, After: after,
+			Limit: devicesAtOnce})
+		if err != nil || len(list) == 0 {
+			return false, err
+		}
+		for _, d := range list {
+			if after = d.Number; mute[d.Bot] {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// devicesAtOnce is how many devices are read at once; most often the first one decides.
+const devicesAtOnce = 50
+
+// failing lists the upstreams that need attention. One that is shared with a person need not be
+// used.
 func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
-	all, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
+	all, err := s.upstreamsSeen(ctx, c, c.Owner())
 	if err != nil || s.Upstream == nil {
 		return nil, err
 	}
 	out := []Upstream{}
 	for _, u := range all {
-		row := s.upstreamRow(c, u, nil, false)
-		if row.State == UpstreamFailed || row.isWaiting() {
+		row := s.upstreamRow(ctx, c, u, &upstreamView{})
+		if (row.State == UpstreamFailed || row.isWaiting()) && !row.isOffered {
 			out = append(out, row)
 		}
 	}
 	return out, nil
 }
 
-// isWaiting reports whether the gateway's owner has something to do for an upstream that is a
-// gateway.
+// isWaiting reports whether a person has something to do for an upstream that is a gateway.
 func (u *Upstream) isWaiting() bool {
 	for _, n := range u.Nodes {
-		if n.State == NodePairing || n.State == NodeApproval || n.State == UpstreamFailed {
+		switch n.State {
+		case NodePairing, NodeApproval, NodeUntrusted, NodeChanged, UpstreamFailed:
 			return true
 		}
 	}

@@ -164,6 +164,7 @@ func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (CreatedKey, 
 	if err := inherit(c, &want); err != nil {
 		return CreatedKey{}, err
 	}
+	s.useOriginalNames(owner.ID, hub.Rules{}, &in.Rules)
 	if err := s.checkKey(ctx, c, owner, &want, in.Rules); err != nil {
 		return CreatedKey{}, err
 	}
@@ -229,6 +230,9 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 	if err := checkRules(&rules); err != nil {
 		return err
 	}
+	if err := s.checkToolSet(ctx, owner.ID, hub.Rules{}, rules); err != nil {
+		return err
+	}
 	want.Rules = rules.String()
 	have, err := s.Hub.Store.Keys.ByPerson(ctx, owner.ID)
 	if err != nil {
@@ -268,6 +272,15 @@ func checkRules(r *hub.Rules) error {
 type KeyChange struct {
 	Key   string    `path:"key" json:"-"`
 	Rules hub.Rules `json:"rules"` // all rules; none: it may call all tools that its owner may
+	// Original means that all names in the rules are original ones.
+	Original bool `json:"-"`
+}
+
+// useOriginalNames has rules name tools by their original names.
+func (s *Service) useOriginalNames(person string, before hub.Rules, now *hub.Rules) {
+	now.Allow = s.originalNames(person, before.Allow, now.Allow)
+	now.Deny = s.originalNames(person, before.Deny, now.Deny)
+	now.Dangerous = s.originalNames(person, before.Dangerous, now.Dangerous)
 }
 
 // ChangeKey replaces the rules of a key.
@@ -285,7 +298,13 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 	if err := s.checkKeyWidening(ctx, c, k); err != nil {
 		return KeyRow{}, err
 	}
+	if !in.Original {
+		s.useOriginalNames(k.Person, k.Rules, &in.Rules)
+	}
 	if err := checkRules(&in.Rules); err != nil {
+		return KeyRow{}, err
+	}
+	if err := s.checkToolSet(ctx, k.Person, k.Rules, in.Rules); err != nil {
 		return KeyRow{}, err
 	}
 	if err := s.Hub.Store.Keys.SetRules(ctx, k.ID, in.Rules.String()); err != nil {

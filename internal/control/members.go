@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/account"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/seal"
@@ -29,40 +30,66 @@ const (
 	EventKeyMade         = "key.made"
 	EventKeyRules        = "key.rules"
 	EventKeyRevoked      = "key.revoked"
+	EventCallApproved    = hub.EventCallApproved
+	EventCallDenied      = hub.EventCallDenied
+	EventOAuthAllowed    = "oauth.allowed"
+	EventOAuthReused     = "oauth.reused"
+	EventOAuthGivenUp    = "oauth.given_up"
+	EventClientAdded     = "oauth.client_added"
+	EventClientRemoved   = "oauth.client_removed"
 	EventRecordsDeleted  = "records.deleted"
 	EventSecretRotated   = "secret.rotated"
 	EventSecretForgotten = "secret.forgotten"
 	EventSecretLost      = "secret.lost"
 
-	EventSignedIn        = "person.signed_in"
-	EventProfile         = "person.profile"
-	EventSignInsEnded    = "person.signed_out"
-	EventSignInRefused   = "person.refused"
-	EventBotAdded        = "bot.added"
-	EventBotChanged      = "bot.changed"
-	EventBotRemoved      = "bot.removed"
-	EventBotToken        = "bot.token"
-	EventBotInvited      = "bot.invited"
-	EventBotUnbound      = "bot.unbound"
-	EventUpstreamAdded   = "upstream.added"
-	EventUpstreamChanged = "upstream.changed"
-	EventUpstreamToken   = "upstream.token"
-	EventUpstreamRemoved = "upstream.removed"
-	EventEngineAdded     = "engine.added"
-	EventEngineChanged   = "engine.changed"
-	EventEngineRemoved   = "engine.removed"
-	EventToolRule        = "tool.rule"
-	EventDeviceApproved  = "device.approved"
-	EventDeviceChanged   = "device.changed"
-	EventDeviceVoice     = "device.voice"
-	EventDeviceRecording = "device.recording"
-	EventRecordingsRead  = "recordings.exported"
-	EventRecordingsGone  = "recordings.deleted"
-	EventDeviceRemoved   = "device.removed"
-	EventNodeRenamed     = "node.renamed"
-	EventNodeRemoved     = "node.removed"
-	EventPairApproved    = "pair.approved"
-	EventPairRejected    = "pair.rejected"
+	EventSignedIn           = "person.signed_in"
+	EventProfile            = "person.profile"
+	EventSignInsEnded       = "person.signed_out"
+	EventSignInRefused      = "person.refused"
+	EventProviderRefused    = "person.provider_refused"
+	EventLinked             = "person.linked"
+	EventUnlinked           = "person.unlinked"
+	EventAppAdded           = "person.authenticator_added"
+	EventAppRemoved         = "person.authenticator_removed"
+	EventPasskeyAdded       = "person.passkey_added"
+	EventPasskeyRemoved     = "person.passkey_removed"
+	EventSecondStepsRemoved = "person.second_steps_removed"
+	EventRecoveryCodes      = "person.recovery_codes"
+	EventBotAdded           = "bot.added"
+	EventBotChanged         = "bot.changed"
+	EventBotRemoved         = "bot.removed"
+	EventBotToken           = "bot.token"
+	EventBotInvited         = "bot.invited"
+	EventBotUnbound         = "bot.unbound"
+	EventUpstreamAdded      = "upstream.added"
+	EventUpstreamChanged    = "upstream.changed"
+	EventPinsChanged        = "upstream.tools_changed"
+	EventPinsApproved       = "upstream.tools_approved"
+	EventUpstreamToken      = "upstream.token"
+	EventUpstreamSigningIn  = "upstream.signing_in"
+	EventUpstreamSignedIn   = "upstream.signed_in"
+	EventUpstreamSignedOut  = "upstream.signed_out"
+	EventUpstreamShared     = "upstream.shared"
+	EventUpstreamUnshared   = "upstream.unshared"
+	EventUpstreamRemoved    = "upstream.removed"
+	EventEngineAdded        = "engine.added"
+	EventEngineChanged      = "engine.changed"
+	EventEngineRemoved      = "engine.removed"
+	EventToolSet            = "tool.set"
+	EventToolRule           = "tool.rule"
+	EventToolWords          = "tool.words"
+	EventDeviceApproved     = "device.approved"
+	EventDeviceChanged      = "device.changed"
+	EventDeviceVoice        = "device.voice"
+	EventDeviceRecording    = "device.recording"
+	EventRecordingsRead     = "recordings.exported"
+	EventRecordingsGone     = "recordings.deleted"
+	EventDeviceRemoved      = "device.removed"
+	EventNodeRenamed        = "node.renamed"
+	EventNodeRemoved        = "node.removed"
+	EventNodePolicy         = "node.policy"
+	EventPairApproved       = "pair.approved"
+	EventPairRejected       = "pair.rejected"
 )
 
 // RecordAdminEvent records an action of the caller as an admin event.
@@ -126,11 +153,11 @@ func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error)
 		return People{}, err
 	}
 	list, err := s.Hub.Store.People.All(ctx)
-	out := People{People: make([]Person, len(list))}
-	for i, p := range list {
-		out.People[i] = Person{Person: p, HasPassword: p.Password != ""}
+	if err != nil {
+		return People{}, err
 	}
-	return out, err
+	out, err := s.withSignIns(ctx, list...)
+	return People{People: out}, err
 }
 
 // PersonRef identifies a person by id.
@@ -152,7 +179,12 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 		return Person{}, err
 	}
 	devices, err := s.Hub.Store.Devices.Count(ctx, p.ID)
-	return Person{Person: p, HasPassword: p.Password != "", Bots: bots, Devices: devices}, err
+	if err != nil {
+		return Person{}, err
+	}
+	list, err := s.withSignIns(ctx, p)
+	list[0].Bots, list[0].Devices = bots, devices
+	return list[0], err
 }
 
 // NewPerson describes an account to create.

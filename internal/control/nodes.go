@@ -16,15 +16,19 @@ import (
 
 // Actions of a [NodeAction], with the fields that they use.
 const (
-	NodeList     = "list"     // lists nodes
-	NodePaired   = "paired"   // lists paired nodes
-	NodeDescribe = "describe" // Node
-	NodeInvoke   = "invoke"   // Node, Command, Params, Timeout, Once
-	NodeRename   = "rename"   // Node, Name
-	NodeRemove   = "remove"   // Node
-	PairList     = "pairs"    // lists pairing requests and requested commands
-	PairApprove  = "approve"  // Request
-	PairReject   = "reject"   // Request
+	NodeList      = "list"     // lists nodes
+	NodePaired    = "paired"   // lists paired nodes
+	NodeDescribe  = "describe" // Node
+	NodeInvoke    = "invoke"   // Node, Command, Params, Timeout, Once
+	NodeRename    = "rename"   // Node, Name
+	NodeRemove    = "remove"   // Node
+	NodeGetPolicy = "policy"   // Node: the policy for running programs
+	// NodeSetPolicy replaces it: Node, Params is the file, Once the hash of the one that was read,
+	// Name what has changed.
+	NodeSetPolicy = "set-policy"
+	PairList      = "pairs"   // lists pairing requests and requested commands
+	PairApprove   = "approve" // Request
+	PairReject    = "reject"  // Request
 )
 
 // NodeAction is an operation on OpenClaw's nodes.
@@ -183,7 +187,7 @@ const (
 // nodeActions are the actions that change something, as admin events name them. Invocations are in
 // the audit trail.
 var nodeActions = map[string]string{NodeRename: EventNodeRenamed, NodeRemove: EventNodeRemoved,
-	PairApprove: EventPairApproved, PairReject: EventPairRejected}
+	PairApprove: EventPairApproved, PairReject: EventPairRejected, NodeSetPolicy: EventNodePolicy}
 
 // OnNodes calls [Options].Nodes, and records an admin event if that changed something.
 func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {

@@ -39,8 +39,12 @@ const (
 type Person struct {
 	store.Person
 	HasPassword bool `json:"has_password"`
-	Bots        int  `json:"bots"`
-	Devices     int  `json:"devices"`
+	Linked      bool `json:"linked"` // to somebody of an OpenID provider
+	// With an authenticator app or passkeys, the password is not enough.
+	Authenticator bool `json:"authenticator"`
+	Passkeys      int  `json:"passkeys"`
+	Bots          int  `json:"bots"`
+	Devices       int  `json:"devices"`
 }
 
 // People is a list of accounts.
@@ -100,7 +104,30 @@ func aboutPerson(err error) error {
 // Me returns the account of the caller.
 func (s *Service) Me(ctx context.Context, c Caller, _ Empty) (Person, error) {
 	p, err := s.ownPerson(ctx, c)
-	return Person{Person: p, HasPassword: p.Password != ""}, err
+	if err != nil {
+		return Person{}, err
+	}
+	list, err := s.withSignIns(ctx, p)
+	return list[0], err
+}
+
+// withSignIns adds how people can sign in.
+func (s *Service) withSignIns(ctx context.Context, people ...store.Person) ([]Person, error) {
+	out := make([]Person, len(people))
+	person := ""
+	if len(people) == 1 {
+		person = people[0].ID
+	}
+	links, err := s.Accounts.Linked(ctx, person)
+	if err != nil {
+		return out, err
+	}
+	steps, err := s.Accounts.EverySecondStep(ctx, person)
+	for i, p := range people {
+		out[i] = Person{Person: p, HasPassword: p.Password != "", Linked: isLinked(links, p),
+			Authenticator: steps[p.ID].App, Passkeys: steps[p.ID].Passkeys}
+	}
+	return out, err
 }
 
 // MeChange changes the caller's account; nil fields stay.

@@ -46,9 +46,11 @@ type TurnQuery struct {
 	Outcome string    `query:"outcome"` // done, failed, disconnected, or wrong: the last two
 	From    time.Time `query:"from"`
 	Until   time.Time `query:"until"` // exclusive
-	After   string    `query:"after"` // next of the page before
-	Limit   int       `query:"limit"`
-	User    string    `query:"user"` // a name; admins may name others
+	// Recorded selects only turns with a recording.
+	Recorded bool   `query:"recorded"`
+	After    string `query:"after"` // next of the page before
+	Limit    int    `query:"limit"`
+	User     string `query:"user"` // a name; admins may name others
 }
 
 // TurnRow is the record of a turn.
@@ -71,7 +73,8 @@ type TurnPage struct {
 
 // Turns lists the records of turns of the caller's bots, without their content.
 func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
-	f := store.TraceFilter{Bot: q.Bot, Channel: q.Channel, Outcome: q.Outcome, From: q.From, Until: q.Until}
+	f := store.TraceFilter{Bot: q.Bot, Channel: q.Channel, Outcome: q.Outcome, From: q.From, Until: q.Until,
+		Recorded: q.Recorded}
 	if c.Only != 0 {
 		f.Bot = c.Only
 	}

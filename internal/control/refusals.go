@@ -49,11 +49,8 @@ func (r *refusals) first(of [3]string, now time.Time, flush func(more int)) bool
 // address there is one record per minute, and one with the number of the others. Name is what was
 // typed; it is recorded only if an account has that name, because it may be a mistyped password.
 func (s *Service) Refused(ctx context.Context, c Caller, name string) {
-	of := [3]string{c.Person, c.Address, name}
 	ctx = context.WithoutCancel(ctx)
-	if s.refusals.first(of, time.Now(), func(more int) {
-		s.RecordAdminEvent(ctx, Caller{Program: c.Program}, EventSignInRefused, fmt.Sprintf("+%d", more))
-	}) {
+	if s.isFirstRefusal(ctx, c, name) {
 		if name != "" {
 			if _, err := s.Hub.Store.People.ByName(ctx, name); err != nil {
 				name = "?"
@@ -61,4 +58,20 @@ func (s *Service) Refused(ctx context.Context, c Caller, name string) {
 		}
 		s.RecordAdminEvent(ctx, c, EventSignInRefused, name)
 	}
+}
+
+// RefusedAtProvider records, as [Service.Refused] does, that a sign-in at the OpenID provider had
+// no effect here, and why.
+func (s *Service) RefusedAtProvider(ctx context.Context, c Caller, why string) {
+	ctx = context.WithoutCancel(ctx)
+	if s.isFirstRefusal(ctx, c, "at the provider: "+why) {
+		s.RecordAdminEvent(ctx, c, EventProviderRefused, why)
+	}
+}
+
+// isFirstRefusal reports whether a refusal gets a record of its own.
+func (s *Service) isFirstRefusal(ctx context.Context, c Caller, about string) bool {
+	return s.refusals.first([3]string{c.Person, c.Address, about}, time.Now(), func(more int) {
+		s.RecordAdminEvent(ctx, Caller{Program: c.Program}, EventSignInRefused, fmt.Sprintf("+%d", more))
+	})
 }

@@ -22,7 +22,9 @@ import (
 const (
 	ToolAllowed   = "allowed"
 	ToolDenied    = "denied"    // by its owner, or by the rules of the key
+	ToolAsked     = "asked"     // each call waits for an approval
 	ToolDangerous = "dangerous" // refused until its owner allows it by name
+	ToolHeld      = "held"      // changed by its server; refused until its owner approves that
 	ToolPersonal  = "personal"  // for people; refused in the same way
 )
 
@@ -31,6 +33,12 @@ type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description"`
+	// Original is its original name, which rules and records have, if its owner gave it another
+	// one.
+	Original string `json:"original_name,omitempty"`
+	// ServerTitle and ServerDescription are what its server says, if its owner gave it other words.
+	ServerTitle       string `json:"server_title,omitempty"`
+	ServerDescription string `json:"server_description,omitempty"`
 	// Provider and Kind identify its provider; ProviderName is for people.
 	Provider     string `json:"provider"`
 	ProviderName string `json:"provider_name,omitempty"`
@@ -72,20 +80,21 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 	out := []Tool{}
 	told := map[string]bool{}
 	for _, p := range people {
+		original := s.Hub.OriginalName(p.ID, q.Name)
 		list, err := s.Hub.Inventory(p.ID, c.Rules)
 		if err != nil {
 			return ToolList{}, err
 		}
 		for _, l := range list {
 			t := ToolRow(l, p, q.Name != "" || q.Schemas)
-			if q.Name != "" && t.Name != q.Name {
+			if q.Name != "" && l.OriginalName() != original {
 				continue
 			}
 			// Tools without an owner are listed once, unless somebody has a rule for them.
 			if len(people) > 1 && l.Provider().Owner == "" {
 				if key := t.Name + " " + t.State; told[key] {
 					continue
-				} else if t.State == withoutRules(l) {
+				} else if t.State == withoutRules(l) && l.Served() == l.Tool {
 					told[key] = true
 				} else {
 					t.Owner, t.OwnerName = p.ID, p.Name
@@ -103,6 +112,9 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 
 // withoutRules returns the state of a tool that no rule concerns.
 func withoutRules(l hub.Listing) string {
+	if l.Held {
+		return ToolHeld
+	}
 	if l.Dangerous {
 		return ToolDangerous
 	}
@@ -119,6 +131,12 @@ func ToolRow(l hub.Listing, p store.Person, schemas bool) Tool {
 	}
 	if at.Owner != "" {
 		t.Owner, t.OwnerName = p.ID, p.Name
+	}
+	if original := l.OriginalName(); original != t.Name {
+		t.Original = original
+	}
+	if served := l.Served(); served.Title != t.Title || served.Description != t.Description {
+		t.ServerTitle, t.ServerDescription = served.Title, served.Description
 	}
 	if schemas {
 		t.Input, t.Output = l.Input, l.Output
@@ -154,7 +172,7 @@ func (f *ToolFilter) matches(l *hub.Listing) bool {
 	if f.From != "" && at.ID != f.From {
 		return false
 	}
-	switch waits := l.State == ToolDangerous || l.State == ToolPersonal; {
+	switch waits := l.State == ToolDangerous || l.State == ToolPersonal || l.State == ToolHeld; {
 	case f.State == ToolWaiting && !waits, f.State != "" && f.State != ToolWaiting && l.State != f.State:
 		return false
 	}
@@ -162,7 +180,7 @@ func (f *ToolFilter) matches(l *hub.Listing) bool {
 		return true
 	}
 	text := strings.ToLower(f.Text)
-	for _, in := range []string{l.Name, l.Title, at.Title, l.Description} {
+	for _, in := range []string{l.Name, l.OriginalName(), l.Title, at.Title, l.Description} {
 		if strings.Contains(strings.ToLower(in), text) {
 			return true
 		}
@@ -191,7 +209,7 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 	for i := range list {
 		l := &list[i]
 		switch l.State {
-		case ToolDangerous, ToolPersonal:
+		case ToolDangerous, ToolPersonal, ToolHeld:
 			p.Waiting++
 		case ToolDenied:
 			p.Denied++
@@ -241,7 +259,8 @@ func (s *Service) FindTool(ctx context.Context, c Caller, name string) (Tool, er
 	if err != nil {
 		return Tool{}, err
 	}
-	i := slices.IndexFunc(list, func(l hub.Listing) bool { return l.Name == name })
+	original := s.Hub.OriginalName(c.Person, name)
+	i := slices.IndexFunc(list, func(l hub.Listing) bool { return l.OriginalName() == original })
 	if i < 0 {
 		return Tool{}, problem.New(problem.NotFound, msgToolMissing, name)
 	}
@@ -293,8 +312,7 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 			continue
 		}
 		users = append(users, ToolUser{Bot: b.Number, Name: b.Name})
-		rules = append(rules, hub.Rules{Allow: common.AllowTools, Deny: common.DenyTools,
-			Dangerous: common.DangerousTools}.String())
+		rules = append(rules, common.Rules().String())
 	}
 	states, err := s.Hub.ToolStates(c.Person, t.Name, rules)
 	for i := range states {
@@ -340,7 +358,7 @@ func (s *Service) CallTool(ctx context.Context, c Caller, in ToolCall) (*tool.Re
 	switch {
 	case err == nil && res.InputRequired != nil:
 		return nil, errToolAsks
-	case err != nil && c.Learn && !slices.Contains(learn.ToolNames(), in.Name):
+	case err != nil && c.Learn && !slices.Contains(learn.ToolNames(), s.Hub.OriginalName(p.ID, in.Name)):
 		// Such a key does not reveal which other tools there are.
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+in.Name, nil)
 	}
@@ -416,8 +434,8 @@ type DecidedTool struct {
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// DecideTool sets or removes a rule. When it returns, all instances apply it except the unconfirmed
-// ones.
+// DecideTool sets or removes a rule. It is stored with the original name of the tool. When it
+// returns, all instances apply it except the unconfirmed ones.
 func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (DecidedTool, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return DecidedTool{}, err
@@ -432,11 +450,16 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 	if err != nil {
 		return DecidedTool{}, err
 	}
-	out := DecidedTool{User: p.Name, Tool: in.Name, Rule: in.Rule}
 	rules, err := s.Hub.Store.ToolRules.All(ctx)
 	if err != nil {
 		return DecidedTool{}, err
 	}
+	// A rule that was there before a tool got the name is removed by what it says.
+	if in.Rule != "" || !slices.ContainsFunc(rules,
+		func(r store.ToolRule) bool { return r.Owner == p.ID && r.Tool == in.Name }) {
+		in.Name = s.Hub.OriginalName(p.ID, in.Name)
+	}
+	out := DecidedTool{User: p.Name, Tool: in.Name, Rule: in.Rule}
 	mine := 0
 	for _, r := range rules {
 		if r.Owner != p.ID {
@@ -461,7 +484,7 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 	out.Unconfirmed = s.toolsChanged(ctx)
 	list, err := s.Hub.Inventory(p.ID, "")
 	for _, l := range list {
-		if tool.Match(in.Name, l.Name) {
+		if tool.Match(in.Name, l.OriginalName()) {
 			out.Matches++
 		}
 	}

@@ -24,6 +24,8 @@ type UpstreamActions struct {
 	Check func(ctx context.Context, owner store.Person, u store.Upstream, set SettingTexts) (UpstreamFound, error)
 	// Rotate gives an inbound upstream a new token.
 	Rotate func(context.Context, store.Upstream) (token string, err error)
+	// Shareable returns an error if not each person can sign in to it alone.
+	Shareable func(store.Upstream) error
 	// Shown returns its settings, with secrets masked.
 	Shown func(store.Upstream) (map[string]json.RawMessage, error)
 }
@@ -97,6 +99,13 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 	if slices.ContainsFunc(mine, func(u store.Upstream) bool { return u.Slug == in.Name }) {
 		return owner, u, problem.New(problem.Conflict, msgUpstreamTaken, in.Name)
 	}
+	shared, err := s.Hub.Store.Upstreams.SharedWith(ctx, owner.ID)
+	if err != nil {
+		return owner, u, err
+	}
+	if slices.ContainsFunc(shared, func(u store.Upstream) bool { return u.Slug == in.Name }) {
+		return owner, u, problem.New(problem.Conflict, msgSharedTaken, in.Name)
+	}
 	return owner, store.Upstream{Owner: owner.ID, Slug: in.Name, Kind: in.Kind}, commands(c, owner, in.Settings)
 }
 
@@ -128,6 +137,7 @@ func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u stor
 	}
 	f, err := s.Upstreams.Check(ctx, owner, u, set)
 	f.Problem, f.Notice = f.Message.In(c.Lang), droppedSettingsNotice(c.Lang, f.Dropped)
+	f.LeftOut = omitted(c, f.Omitted)
 	if err != nil || f.Cause == "" {
 		return f, err
 	}
@@ -151,7 +161,7 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 		if err != nil {
 			return AddedUpstream{}, err
 		}
-		if f.Problem != "" {
+		if f.Problem != "" && !f.NeedsSignIn {
 			if f.Cause != "" {
 				f.Problem += " (" + f.Cause + ")"
 			}
@@ -224,7 +234,7 @@ func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChang
 	}
 	s.RecordAdminEvent(ctx, c, EventUpstreamChanged, aboutUpstream(u, settingNames(in.Settings)...))
 	s.toolsChanged(ctx)
-	d, err := s.ShowUpstream(ctx, c, UpstreamRef{in.Upstream})
+	d, err := s.ShowUpstream(ctx, c, UpstreamOf{Upstream: in.Upstream})
 	d.Dropped, d.Notice = saved.Dropped, droppedSettingsNotice(c.Lang, saved.Dropped)
 	return d, err
 }

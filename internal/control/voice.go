@@ -15,8 +15,8 @@ import (
 type VoiceActions struct {
 	// Kinds describes the kinds of engines.
 	Kinds func(i18n.Lang) []EngineKind
-	// Configured lists the engines of the configuration.
-	Configured func() []store.SpeechEngine
+	// All adds the engines of the configuration to others, in the order in which they are tried.
+	All func([]store.SpeechEngine) []store.SpeechEngine
 	// Draft returns an engine with changed settings, valid and sealed. Dropped are the secrets that
 	// were removed because the address changed.
 	Draft func(e store.SpeechEngine, set SettingTexts) (changed store.SpeechEngine, dropped []string, err error)
@@ -35,9 +35,18 @@ type VoiceActions struct {
 	Wyoming func(ctx context.Context, addresses []string) ([]WyomingServer, error)
 	// Usage returns what boards have used in a number of days up to today.
 	Usage func(ctx context.Context, days int) (SpeechUsage, error)
+	// Mute returns why bots of a kind cannot talk through boards, one of the Mute… constants;
+	// empty: they can. A nil Mute means that all can.
+	Mute func(kind string) string
 	// Refresh takes up changes of the engines.
 	Refresh func(context.Context) error
 }
+
+// Why a bot cannot talk through boards.
+const (
+	MuteEngines = "engines" // no speech engine hears, or none speaks
+	MuteSetting = "setting" // the configuration lets no bot talk (xiaozhi.voice)
+)
 
 // SpeechUsage are sums of what boards have used of speech engines since a day.
 type SpeechUsage struct {
@@ -73,6 +82,7 @@ const (
 	EngineReady   = "ready"   // it worked
 	EngineFailing = "failing" // the last use failed
 	EnginePaused  = "paused"  // it is left out for a while
+	EngineSpent   = "spent"   // a limit of its day is reached, and it is left out until tomorrow
 	EngineRefused = "refused" // it is left out until its settings change
 	EngineBroken  = "broken"  // its settings cannot be read
 )
@@ -97,8 +107,8 @@ type EngineHealth struct {
 // Engine is a speech engine in the list of /api/v1/voice/engines.
 type Engine struct {
 	store.SpeechEngine
-	// Configured is set for an engine of the configuration, which comes before all others and has
-	// no number.
+	// Configured is set for an engine of the configuration, which has no number. It comes before
+	// all others, or after them if it is a program.
 	Configured bool   `json:"configured,omitempty"`
 	Where      string `json:"where,omitempty"` // its address
 	Listens    bool   `json:"listens"`

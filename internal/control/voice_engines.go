@@ -51,7 +51,7 @@ func (s *Service) ListEngines(ctx context.Context, c Caller, _ Empty) (EngineLis
 		return EngineList{}, err
 	}
 	out := EngineList{Engines: []Engine{}}
-	for _, e := range slices.Concat(s.Voice.Configured(), rows) {
+	for _, e := range s.Voice.All(rows) {
 		out.Engines = append(out.Engines, s.engineRow(c, e))
 	}
 	return out, nil
@@ -59,7 +59,7 @@ func (s *Service) ListEngines(ctx context.Context, c Caller, _ Empty) (EngineLis
 
 // VoiceReady reports whether engines that are on listen and speak. Everybody may know.
 func (s *Service) VoiceReady(ctx context.Context) (bool, error) {
-	if s.Voice.Configured == nil { // no voice boards
+	if s.Voice.All == nil { // no voice boards
 		return false, nil
 	}
 	rows, err := s.Hub.Store.SpeechEngines.All(ctx)
@@ -67,7 +67,7 @@ func (s *Service) VoiceReady(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	var ears, mouths bool
-	for _, e := range slices.Concat(s.Voice.Configured(), rows) {
+	for _, e := range s.Voice.All(rows) {
 		if _, listens, speaks := s.Voice.Where(e); e.Enabled {
 			ears, mouths = ears || listens, mouths || speaks
 		}
@@ -97,7 +97,7 @@ func (s *Service) engine(ctx context.Context, c Caller, ref string) (store.Speec
 		return store.SpeechEngine{}, err
 	}
 	number, _ := strconv.ParseInt(ref, 10, 64) // 0 for a name
-	for _, e := range slices.Concat(rows, s.Voice.Configured()) {
+	for _, e := range s.Voice.All(rows) {
 		if e.Number == number && number != 0 || strings.EqualFold(e.Name, ref) {
 			return e, nil
 		}
@@ -195,7 +195,7 @@ func (s *Service) checkEngine(rows []store.SpeechEngine, e store.SpeechEngine) e
 	if !slices.Contains([]string{"", store.UseListen, store.UseSpeak}, e.Use) {
 		return problem.New(problem.Invalid, msgEngineUse, e.Use)
 	}
-	if slices.ContainsFunc(slices.Concat(rows, s.Voice.Configured()), func(o store.SpeechEngine) bool {
+	if slices.ContainsFunc(s.Voice.All(rows), func(o store.SpeechEngine) bool {
 		return o.Number != e.Number && strings.EqualFold(o.Name, e.Name)
 	}) {
 		return problem.New(problem.Conflict, msgEngineTaken, e.Name)

@@ -1,7 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -92,3 +95,40 @@ func voiceServiceNamed(name string) (VoiceService, error) {
 	}
 	return VoiceService{}, problem.New(problem.Invalid, msgNoService, name, strings.Join(names, ", "))
 }
+
+// speechPath is where Model Studio has its speech engines, on every host (Model Studio, CosyVoice
+// WebSocket API).
+const speechPath = "/api-ws/v1/inference"
+
+// moved returns a service at another address, that of a workspace or a proxy, and its host. Without
+// a path, its paths stay. With one, it is the base address of OpenAI's interface; at Model Studio,
+// it is the address of either interface, or what precedes both.
+func (v VoiceService) moved(to string) (_ VoiceService, host string, err error) {
+	bot, err := url.Parse(v.Bot["base_url"])
+	if err != nil {
+		return v, "", err
+	}
+	u, err := url.Parse(strings.TrimSpace(to))
+	if err != nil || u.Hostname() == "" || u.User != nil || !slices.Contains(movedSchemes, u.Scheme) {
+		return v, "", problem.New(problem.Invalid, msgSetupURL, bot)
+	}
+	secure, path := "", strings.TrimRight(u.Path, "/")
+	if u.Scheme == "https" || u.Scheme == "wss" {
+		secure = "s"
+	}
+	at := func(scheme, path string) string { return scheme + secure + "://" + u.Host + path }
+	v.Engine, v.Bot = maps.Clone(v.Engine), maps.Clone(v.Bot)
+	if v.Engine["url"] == "" { // both have one address
+		path = cmp.Or(path, bot.Path)
+		v.Engine["base_url"], v.Bot["base_url"] = at("http", path), at("http", path)
+		return v, shortName(u.Host), nil
+	}
+	path = strings.TrimSuffix(strings.TrimSuffix(path, bot.Path), speechPath)
+	v.Engine["url"], v.Bot["base_url"] = at("ws", ""), at("http", path+bot.Path)
+	if path != "" {
+		v.Engine["url"] += path + speechPath
+	}
+	return v, shortName(u.Host), nil
+}
+
+var movedSchemes = []string{"https", "http", "wss", "ws"}

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"patchbay/internal/i18n"
@@ -17,7 +19,9 @@ import (
 // servers are looked for on the server's machine.
 type VoiceSetup struct {
 	Service string `json:"service,omitempty"` // a name of [Service.VoiceServices]
-	URL     string `json:"url,omitempty"`
+	// URL is the address of another service or, with Service, its address in place of the usual
+	// one: that of a workspace or a proxy.
+	URL string `json:"url,omitempty"`
 	// Wyoming are addresses such as localhost:10300.
 	Wyoming []string `json:"wyoming,omitempty"`
 	// Key is that of the service. What is there already keeps its key if it is empty.
@@ -57,7 +61,7 @@ type SetBot struct {
 }
 
 const (
-	msgSetupOne = i18n.Message("Give a service, an address or Wyoming servers: one of them.")
+	msgSetupOne = i18n.Message("Give a service or an address, or Wyoming servers, but not both.")
 	msgSetupKey = i18n.Message("The key is missing. One can be made at %s")
 	msgSetupURL = i18n.Message("The address of a service looks like %s")
 )
@@ -98,6 +102,7 @@ func (s *Service) SetUpVoice(ctx context.Context, c Caller, in VoiceSetup) (out 
 // part is an engine or a bot to set up.
 type part struct {
 	name, kind, use string
+	spare           string       // name of an engine if name is taken; may be empty
 	usual           SettingTexts // with the address
 	given           SettingTexts // replace the usual ones, and those of what is there
 	keys            string       // where a key is made, if something new needs one
@@ -118,12 +123,15 @@ func given(set SettingTexts) SettingTexts {
 
 // planVoice returns the engines and the bot that a set-up asks for; without a bot, it is nil.
 func (s *Service) planVoice(ctx context.Context, in VoiceSetup) (engines []part, bot *part, err error) {
-	v := VoiceService{Kind: "openai"}
+	v, host := VoiceService{Kind: "openai"}, ""
 	switch {
-	case in.Service != "" && in.URL != "" || in.Service+in.URL != "" && len(in.Wyoming) > 0:
+	case in.Service+in.URL != "" && len(in.Wyoming) > 0:
 		return nil, nil, problem.New(problem.Invalid, msgSetupOne)
 	case in.Service != "":
-		if v, err = voiceServiceNamed(in.Service); err != nil {
+		if v, err = voiceServiceNamed(in.Service); err == nil && in.URL != "" {
+			v, host, err = v.moved(in.URL)
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	case in.URL != "":
@@ -132,13 +140,13 @@ func (s *Service) planVoice(ctx context.Context, in VoiceSetup) (engines []part,
 		if err != nil || u.Host == "" {
 			return nil, nil, problem.New(problem.Invalid, msgSetupURL, "http://localhost:8000/v1")
 		}
-		v.Name, v.Engine, v.Bot = u.Host, SettingTexts{"base_url": address}, SettingTexts{"base_url": address}
+		v.Name, v.Engine, v.Bot = shortName(u.Host), SettingTexts{"base_url": address}, SettingTexts{"base_url": address}
 		in.NoBot = in.NoBot || in.Model == ""
 	default:
 		engines, err = s.planWyoming(ctx, in)
 		return engines, nil, err
 	}
-	engines = []part{{name: v.Name, kind: v.Kind, use: in.Use, usual: v.Engine, keys: v.Keys,
+	engines = []part{{name: v.Name, spare: host, kind: v.Kind, use: in.Use, usual: v.Engine, keys: v.Keys,
 		given: given(SettingTexts{"api_key": in.Key, "listen_model": in.ListenModel, "speak_model": in.SpeakModel,
 			"voice": in.Voice})}}
 	if !in.NoBot {
@@ -146,6 +154,14 @@ func (s *Service) planVoice(ctx context.Context, in VoiceSetup) (engines []part,
 			given: given(SettingTexts{"api_key": in.Key, "model": in.Model})}
 	}
 	return engines, bot, nil
+}
+
+// shortName returns a host as the name of an engine.
+func shortName(host string) string {
+	if name := []rune(host); len(name) > maxEngineName {
+		return string(name[:maxEngineName])
+	}
+	return host
 }
 
 // planWyoming returns the engines of Wyoming servers.
@@ -210,8 +226,20 @@ func (s *Service) setUpEngine(ctx context.Context, c Caller, p part) (set SetEng
 	if p.keys != "" && p.given["api_key"] == "" {
 		return set, problem.New(problem.Invalid, msgSetupKey, p.keys)
 	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(s.Voice.All(rows), func(e store.SpeechEngine) bool {
+			return strings.EqualFold(e.Name, name)
+		})
+	}
+	name := p.name
+	if taken(name) {
+		name = cmp.Or(p.spare, name)
+	}
+	for n, base := 2, name; taken(name); n++ { // a host may have several services
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
 	set.Added = true
-	set.EngineDetail, err = s.AddEngine(ctx, c, NewEngine{Name: p.name, Kind: p.kind, Use: p.use,
+	set.EngineDetail, err = s.AddEngine(ctx, c, NewEngine{Name: name, Kind: p.kind, Use: p.use,
 		Settings: p.settings()})
 	return set, err
 }

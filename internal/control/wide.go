@@ -15,7 +15,7 @@ const (
 	msgEndingKey   = i18n.Message("This key expires, so it may not open accounts or set passwords, which do not. Use a key that does not expire, or the console.")
 )
 
-const msgNarrowKey = i18n.Message("This key is for one bot, or for some tools, so it may not change what bots, devices, keys and tools may do. Use a key without rules, or the console.")
+const msgNarrowKey = i18n.Message("This key is for one bot, for some tools, or waits for approvals, so it may not change what bots, devices, keys and tools may do. Use a key without rules, or the console.")
 
 // requireUnrestrictedKey refuses keys that have fewer rights than their owner: through the change,
 // they would get more. Every operation that can extend somebody's rights calls it.

@@ -33,6 +33,12 @@ func (p *absentBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, e
 	return nil, notConnected(p.ref.Title)
 }
 
+func (p *absentBackend) exchange(context.Context, *tool.Call, *contentQuery) (*callResult, error) {
+	return nil, notConnected(p.ref.Title)
+}
+
+func (p *absentBackend) unwatch(string, string) {}
+
 // notConnected returns the error for a provider that was connected a moment ago.
 func notConnected(title string) *tool.Error {
 	if title == "" {
@@ -56,7 +62,7 @@ func (x *catalogSync) markAbsent(instance, id string) bool {
 	o := a.offer.ProviderRef
 	o.Held = false
 	a.offer = a.offer.withRef(o)
-	a.offer.backend = &absentBackend{c, o}
+	a.offer.backend = withContent(&absentBackend{c, o}, a)
 	a.expiresAt, a.current = time.Now().Add(AbsentRetention), false
 	c.invalidate(o.Owner)
 	return true

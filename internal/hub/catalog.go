@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -102,6 +103,9 @@ type catalog struct {
 	onUpdated      []func(ProviderRef, string)
 	announce       func(id string) // announces a provider to other instances; may be nil
 	forgetProvider func(instance, id string) bool
+	onLog          []func(ProviderRef, tool.Log)
+	tellLog        func(provider string, l tool.Log) // passes it to other instances; may be nil
+	tellWatchers   func(resourceRef)                 // tells other instances of an update; may be nil
 }
 
 type slugKey struct{ slug, owner string }
@@ -151,7 +155,8 @@ func (h *Hub) Register(o ProviderRef, p tool.Provider) (*Registration, error) {
 }
 
 // FindProvider returns a provider by its id, on any instance, with its tools; the zero ProviderRef
-// and nil if there is none. Held reports whether any instance holds the provider.
+// and nil if there is none. The tools have the words of the provider's owner. Held reports whether
+// any instance holds the provider.
 func (h *Hub) FindProvider(id string) (o ProviderRef, held bool, tools []*RegisteredTool) {
 	c := h.catalog
 	c.mu.Lock()
@@ -160,6 +165,7 @@ func (h *Hub) FindProvider(id string) (o ProviderRef, held bool, tools []*Regist
 	if found == nil {
 		return ProviderRef{}, false, nil
 	}
+	found = found.withWords(c.rules[found.Owner])
 	for i := range found.tools {
 		tools = append(tools, &found.tools[i])
 	}
@@ -170,9 +176,20 @@ func (h *Hub) FindProvider(id string) (o ProviderRef, held bool, tools []*Regist
 // provider, and of several the one with the newest connection. If none does, the last holder's
 // offer stays valid for a while, and then that of this instance. Nil if there is none. Requires mu.
 func (c *catalog) find(id string) *offer {
+	switch here, elsewhere := c.search(id); {
+	case elsewhere != nil:
+		return elsewhere.offer
+	case here != nil:
+		return here.offer
+	}
+	return nil
+}
+
+// search returns what [catalog.find] takes the offer of: one of the two, or neither. Requires mu.
+func (c *catalog) search(id string) (here *Registration, elsewhere *remoteProvider) {
 	s := c.local[id]
 	if s != nil && s.offer.Held {
-		return s.offer // released once a newer holder is announced
+		return s, nil // released once a newer holder is announced
 	}
 	var best *remoteProvider
 	for _, providers := range c.remote {
@@ -184,13 +201,10 @@ func (c *catalog) find(id string) *offer {
 			best = a
 		}
 	}
-	switch {
-	case best != nil:
-		return best.offer
-	case s != nil:
-		return s.offer
+	if best != nil {
+		return nil, best
 	}
-	return nil
+	return s, nil
 }
 
 // ahead reports whether a takes precedence over another instance's provider: one that is still held
@@ -323,7 +337,8 @@ func (c *catalog) setRules(rules map[string]ownerRules) {
 }
 
 func (r ownerRules) equal(o ownerRules) bool {
-	return slices.Equal(r.allow, o.allow) && slices.Equal(r.deny, o.deny)
+	return slices.Equal(r.allow, o.allow) && slices.Equal(r.deny, o.deny) &&
+		maps.EqualFunc(r.sets, o.sets, slices.Equal) && maps.EqualFunc(r.words, o.words, sameWords)
 }
 
 // WatchTools returns a channel that receives a value after every change of the catalog or of the

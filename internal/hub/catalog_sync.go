@@ -43,6 +43,8 @@ type heldProvider struct {
 	Fingerprint uint64 `json:"print"`
 	// Epoch numbers its newest connection, see [epochs].
 	Epoch int64 `json:"since,omitempty"`
+	// Content identifies the state of its prompts and resources; 0: it has none.
+	Content int64 `json:"content,omitempty"`
 }
 
 // toolsAnnouncement is what an instance holds: everything between two ids, or changes.
@@ -83,8 +85,10 @@ type catalogSync struct {
 	fetching      int
 
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // calls executed for other instances
-	askers  map[string]string                  // by call
+	running map[string]context.CancelCauseFunc     // calls executed for other instances
+	askers  map[string]string                      // by call
+	watched map[resourceRef]map[string]remoteWatch // for other instances, by the id of their request
+	updated map[string]map[resourceRef]bool        // what is to be told to an instance
 
 	draining atomic.Bool // this instance stops: its providers move elsewhere
 }
@@ -92,7 +96,8 @@ type catalogSync struct {
 func newCatalogSync(h *Hub) (*catalogSync, error) {
 	x := &catalogSync{hub: h, wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{},
 		stateRequests: map[string]bool{}, peers: map[string]*peerState{}, lists: map[uint64]*toolList{},
-		running: map[string]context.CancelCauseFunc{}, askers: map[string]string{}}
+		running: map[string]context.CancelCauseFunc{}, askers: map[string]string{},
+		watched: map[resourceRef]map[string]remoteWatch{}, updated: map[string]map[resourceRef]bool{}}
 	if h.Bus.IsStandalone() {
 		close(x.done)
 		return x, nil
@@ -103,6 +108,9 @@ func newCatalogSync(h *Hub) (*catalogSync, error) {
 		callSubject(h.Bus.Instance):         x.serve,
 		callCancelSubject(h.Bus.Instance):   x.onCallCancel,
 		refreshSubject(h.Bus.Instance):      x.onRefresh,
+		updatedSubject(h.Bus.Instance):      x.onUpdated,
+		unwatchSubject(h.Bus.Instance):      x.onUnwatch,
+		logsSubject:                         x.onProviderLog,
 	} {
 		sub, err := h.Bus.Subscribe(subject, handle)
 		if err != nil {
@@ -124,7 +132,7 @@ func newCatalogSync(h *Hub) (*catalogSync, error) {
 		x.dirty[id] = true
 		x.wakeUp()
 	}
-	h.catalog.forgetProvider = x.forgetProvider
+	h.catalog.forgetProvider, h.catalog.tellWatchers, h.catalog.tellLog = x.forgetProvider, x.tellWatchers, x.tellLog
 	go x.run()
 	return x, nil
 }
@@ -211,7 +219,11 @@ func (x *catalogSync) pendingChanges(beat bool) (out, census []toolsAnnouncement
 
 // announcement returns what is announced to other instances. Requires catalog.mu.
 func (s *Registration) announcement() heldProvider {
-	return heldProvider{s.offer.ProviderRef, s.offer.fingerprint(), s.epoch}
+	content := int64(0)
+	if s.offer.promptProvider() != nil || s.offer.resourceProvider() != nil {
+		content = s.offer.since + s.offer.changes
+	}
+	return heldProvider{s.offer.ProviderRef, s.offer.fingerprint(), s.epoch, content}
 }
 
 func (x *catalogSync) publish(subject string, v any) {
@@ -319,7 +331,7 @@ func (x *catalogSync) updateProvider(instance string, h heldProvider) bool {
 	switch {
 	case a.current && was == h:
 		return false
-	case a.current && was.ProviderRef == h.ProviderRef:
+	case a.current && was.ProviderRef == h.ProviderRef && was.Content == h.Content:
 		c.invalidate(h.Owner)
 		return true
 	case a.list.known:
@@ -350,8 +362,8 @@ func (x *catalogSync) forgetProvider(instance, id string) bool {
 // updateOffer makes the offer of a remote provider whose list is known. Requires catalog.mu.
 func (x *catalogSync) updateOffer(a *remoteProvider) {
 	c, was := x.hub.catalog, a.offer
-	a.offer, _ = c.offer(a.ProviderRef, &remoteBackend{x, a.instance, a.ID, a.Title}, a.list.tools)
-	a.current = true
+	a.offer, _ = c.offer(a.ProviderRef, withContent(&remoteBackend{x, a.instance, a.ID, a.Title}, a), a.list.tools)
+	a.offer.since, a.current = a.Content, true
 	if was != nil && was.Owner != a.Owner {
 		c.removeOwned(was.Owner, a.ID)
 		c.invalidate(was.Owner)
@@ -367,7 +379,8 @@ func (x *catalogSync) wakeUp() {
 	}
 }
 
-// instanceLost marks the providers of a lost instance as absent, and cancels its calls.
+// instanceLost marks the providers of a lost instance as absent, cancels its calls, and ends what
+// is watched for it.
 func (x *catalogSync) instanceLost(instance string) {
 	c := x.hub.catalog
 	c.mu.Lock()
@@ -384,10 +397,11 @@ func (x *catalogSync) instanceLost(instance string) {
 	}
 	c.mu.Unlock()
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	for id, asker := range x.askers {
 		if asker == instance {
 			x.running[id](errAskerLost)
 		}
 	}
+	x.mu.Unlock()
+	x.endWatches(instance) // after their contexts have ended, see watch
 }

@@ -31,6 +31,7 @@ import (
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // Options configures a [Hub].
@@ -60,11 +61,14 @@ type Options struct {
 	MediaTTL          time.Duration // how long a bot can fetch a picture; 0: 1 h
 	MaxCalls          int           // concurrent tool calls on this instance; 0: 2,000
 	CallRate          int           // calls per minute for keys without their own rate; 0: no limit
+	ApprovalWait      time.Duration // how long a call waits for its approval; 0: 50 s
 	// KeepContent keeps questions and answers in traces, unless the bot's
 	// owner decided otherwise.
 	KeepContent bool
 	// KeepArgs keeps the arguments of all calls in their call records.
 	KeepArgs bool
+	// Tracer traces turns and calls; nil: nothing is traced.
+	Tracer *tracing.Tracer
 	// Now gives the arrival time of turns, to detect repeated requests; nil: time.Now.
 	Now func() time.Time
 }
@@ -80,6 +84,7 @@ type Hub struct {
 	audit       *audit
 	turnJournal *turnJournal
 	notices     *notices
+	approvals   *approvals
 	activeTurns *activeTurns
 	allRuns     runSet
 	rates       *rates
@@ -92,18 +97,21 @@ type Hub struct {
 	work      sync.WaitGroup
 	callSlots chan struct{} // one element per running call
 	calling   sync.WaitGroup
-	// refreshing counts the goroutines that poll for changed rules until Close.
+	drained   chan struct{} // closed when the hub begins to stop
+	// refreshing counts the goroutines that poll for changed rules, and follow providers, until
+	// Close.
 	refreshing     sync.WaitGroup
+	watches        *watches
 	refreshMu      sync.Mutex // held while polling
 	onToolsChanged func(context.Context) error
 	closing        sync.Once
 
-	mu           sync.Mutex
-	draining     bool
-	runs         map[runKey]*run // the newest run per key; a repeated request can join it
-	built        map[int64]builtBot
-	push         map[string]Push
-	interception interception
+	mu            sync.Mutex
+	draining      bool
+	runs          map[runKey]*run // the newest run per key; a repeated request can join it
+	built         map[int64]builtBot
+	push          map[string]Push
+	interceptions []interception
 }
 
 type builtBot struct {
@@ -134,6 +142,7 @@ func New(o Options) (*Hub, error) {
 	o.LateTimeout = orDefault(o.LateTimeout, 10*time.Minute)
 	o.ReconnectGrace = orDefault(o.ReconnectGrace, 45*time.Second)
 	o.ReconnectNotice = orDefault(o.ReconnectNotice, 5*time.Second)
+	o.ApprovalWait = orDefault(o.ApprovalWait, approvalWait)
 	o.MediaTTL = orDefault(o.MediaTTL, time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -158,6 +167,7 @@ func New(o Options) (*Hub, error) {
 		runs:      map[runKey]*run{},
 		built:     map[int64]builtBot{},
 		push:      map[string]Push{},
+		drained:   make(chan struct{}),
 	}
 	h.catalog = newCatalog(o.Logger, o.Installation, h.epochs)
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
@@ -174,6 +184,10 @@ func New(o Options) (*Hub, error) {
 		h.cancel(nil)
 		return nil, err
 	}
+	if h.approvals, err = newApprovals(h); err != nil {
+		h.cancel(nil)
+		return nil, err
+	}
 	if h.activeTurns, err = newActiveTurns(h); err != nil {
 		h.cancel(nil)
 		return nil, err
@@ -185,6 +199,8 @@ func New(o Options) (*Hub, error) {
 	h.Bus.RequestAnnouncements()
 	h.turnJournal = newTurnJournal(h.Store, o.Folder, o.Logger)
 	h.audit = newAudit(o.Folder, o.Logger, h.saveCalls)
+	h.watches = newWatches(h)
+	h.refreshing.Go(h.watches.run)
 	return h, nil
 }
 
@@ -199,7 +215,10 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // It then cancels those that still run and waits for them.
 func (h *Hub) Drain(ctx context.Context) {
 	h.mu.Lock()
-	h.draining = true
+	if !h.draining {
+		h.draining = true
+		close(h.drained)
+	}
 	h.mu.Unlock()
 	h.catalogSync.draining.Store(true)
 	done := make(chan struct{})
@@ -229,6 +248,7 @@ func (h *Hub) Close() {
 		h.refreshing.Wait()
 		h.catalogSync.close()
 		h.notices.close()
+		h.approvals.close()
 		h.activeTurns.close()
 		h.audit.close()
 		h.turnJournal.close()
@@ -259,14 +279,14 @@ func (h *Hub) OnLate(channel string, p Push) {
 // waits for it. The context is the turn's own.
 type Interceptor func(ctx context.Context, bot store.Bot, turn *talk.Turn) talk.Bot
 
-// interception is the interceptor of a hub and the kind that its answers are traced under.
+// interception is an interceptor of a hub and the kind that its answers are traced under.
 type interception struct {
 	kind string
 	find Interceptor
 }
 
-// Intercept sets the interceptor, which may answer in a bot's place. It must be called
-// once, before the first turn.
+// Intercept adds an interceptor, which may answer in a bot's place; the first that answers does.
+// All must be added before the first turn.
 //
 // An intercepted answer does not wait for the bot and works while the bot is offline. It
 // is traced under the given kind and is not part of the bot's conversation: it is not
@@ -275,18 +295,23 @@ type interception struct {
 func (h *Hub) Intercept(kind string, look Interceptor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.interception = interception{kind, look}
+	h.interceptions = append(h.interceptions, interception{kind, look})
 }
 
 // findInterceptor returns what answers a turn in its bot's place, or nil.
 func (h *Hub) findInterceptor(ctx context.Context, bot store.Bot, turn *talk.Turn) (kind string, who talk.Bot) {
-	h.mu.Lock()
-	between := h.interception
-	h.mu.Unlock()
-	if between.find == nil || turn.Spoken != nil { // what is said is not known yet
+	if turn.Spoken != nil { // what is said is not known yet
 		return "", nil
 	}
-	return between.kind, between.find(ctx, bot, turn)
+	h.mu.Lock()
+	list := h.interceptions
+	h.mu.Unlock()
+	for _, i := range list {
+		if who := i.find(ctx, bot, turn); who != nil {
+			return i.kind, who
+		}
+	}
+	return "", nil
 }
 
 // Answer sends a turn to its bot and passes the events of the answer to emit, one at a
@@ -311,7 +336,7 @@ func (h *Hub) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 		l := newListener(emit)
 		var r *run
 		var mine bool
-		if r, mine, err = h.startOrJoin(turn, d, c, l); err != nil || !mine && !r.join(l) {
+		if r, mine, err = h.startOrJoin(ctx, turn, d, c, l); err != nil || !mine && !r.join(l) {
 			continue
 		}
 		heard := r.listen(ctx, l)
@@ -368,6 +393,9 @@ func (h *Hub) newTurnContext(ctx context.Context, turn *talk.Turn) (c turnContex
 	return c, nil
 }
 
+// unasked stands for the question before what a bot said unasked.
+const unasked = "…"
+
 // historyTimeout bounds the time for loading the history of a conversation.
 const historyTimeout = 2 * time.Second
 
@@ -383,8 +411,15 @@ func (h *Hub) loadHistory(ctx context.Context, turn *talk.Turn, c *turnContext) 
 	}
 	c.late = late
 	for _, e := range before {
-		turn.History = append(turn.History, talk.Message{Role: talk.RolePerson, Text: e.Question},
-			talk.Message{Role: talk.RoleBot, Text: e.Answer})
+		// Where the bot spoke unasked there is no question. A conversation that begins so has a
+		// mark in its place, since models take no answer before a question.
+		if e.Question == "" && len(turn.History) == 0 {
+			e.Question = unasked
+		}
+		if e.Question != "" {
+			turn.History = append(turn.History, talk.Message{Role: talk.RolePerson, Text: e.Question})
+		}
+		turn.History = append(turn.History, talk.Message{Role: talk.RoleBot, Text: e.Answer})
 	}
 	return nil
 }
@@ -426,7 +461,7 @@ func (h *Hub) newSlot(bot talk.Bot, l Limits, c Common) *slot {
 	if c.Waiting > 0 {
 		l.Waiting = c.Waiting
 	}
-	return &slot{bot: bot, limits: l, stopOnDisconnect: c.OnDisconnect == "cancel",
+	return &slot{bot: bot, tracer: h.Tracer, limits: l, stopOnDisconnect: c.OnDisconnect == "cancel",
 		idleTimeout: orDefault(time.Duration(c.Idle), h.IdleTimeout)}
 }
 

@@ -33,7 +33,8 @@ var errNotAsked = fmt.Errorf("%w before the bot was asked", talk.ErrDisconnected
 
 // startOrJoin returns the run that a turn repeats, or a new one. Only the newest run of a
 // conversation can be repeated.
-func (h *Hub) startOrJoin(turn *talk.Turn, d talk.Delivery, c turnContext, l *listener) (r *run, mine bool, err error) {
+func (h *Hub) startOrJoin(ctx context.Context, turn *talk.Turn, d talk.Delivery, c turnContext,
+	l *listener) (r *run, mine bool, err error) {
 	key, keyed := runKeyOf(turn)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +49,7 @@ func (h *Hub) startOrJoin(turn *talk.Turn, d talk.Delivery, c turnContext, l *li
 	default:
 		return nil, false, talk.Fail(talk.Busy, "", fmt.Errorf("%d turns at a time", cap(h.turnSlots)))
 	}
-	r = newRun(h, turn, c, l)
+	r = newRun(ctx, h, turn, c, l)
 	r.delivery = d
 	if keyed {
 		h.runs[key] = r

@@ -15,13 +15,35 @@ var BotToolNames = []string{"send_message", "get_bot_info", "list_bots"}
 const maxJoined = 16
 
 // isNarrow reports whether the rules exclude some tools of the owner.
-func (r *Rules) isNarrow() bool { return len(r.Allow) > 0 || len(r.Deny) > 0 || len(r.Dangerous) > 0 }
+func (r *Rules) isNarrow() bool {
+	return len(r.Allow) > 0 || r.Set != "" || len(r.Deny) > 0 || len(r.Dangerous) > 0 || r.ReadOnly
+}
 
-// AreNarrow reports whether stored rules exclude some tools of the owner. Rules that cannot be
-// parsed exclude all.
+// AreNarrow reports whether stored rules exclude some tools of the owner, or have calls wait for an
+// approval. Rules that cannot be parsed exclude all.
 func AreNarrow(rules string) bool {
 	list, err := parseJoined(rules)
-	return err != nil || slices.ContainsFunc(list, func(r Rules) bool { return r.isNarrow() })
+	return err != nil || slices.ContainsFunc(list, func(r Rules) bool { return r.isNarrow() || r.Ask != "" })
+}
+
+// Widens reports whether stored rules allow all that others have allowed: they are the same except
+// for further dangerous tools.
+func Widens(before, after string) bool {
+	b, err := ParseRules(before)
+	if err != nil {
+		return false
+	}
+	a, err := ParseRules(after)
+	if err != nil {
+		return false
+	}
+	for _, name := range b.Dangerous {
+		if !slices.Contains(a.Dangerous, name) {
+			return false
+		}
+	}
+	a.Dangerous = b.Dangerous
+	return a.String() == b.String()
 }
 
 // JoinRules returns the stored rules of a caller that acts for others: it may use what they all may

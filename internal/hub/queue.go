@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // target answers turns: a bot connected to this instance, or one connected to another.
@@ -22,6 +23,7 @@ type target interface {
 // slot is a bot with a queue of waiting turns.
 type slot struct {
 	bot    talk.Bot
+	tracer *tracing.Tracer
 	limits Limits
 	// stopOnDisconnect stops an answer that nobody waits for, instead of finishing it.
 	stopOnDisconnect bool
@@ -38,14 +40,16 @@ type slot struct {
 type waiter struct{ ready chan struct{} }
 
 func (s *slot) answer(ctx context.Context, disconnected <-chan struct{}, turn *talk.Turn,
-	emit talk.Emit) (time.Duration, error) {
+	emit talk.Emit) (waited time.Duration, err error) {
 	arrived := time.Now()
 	if err := s.acquire(ctx, disconnected, turn, emit); err != nil {
 		return time.Since(arrived), err
 	}
-	waited := time.Since(arrived)
+	waited = time.Since(arrived)
 	leave := sync.OnceFunc(s.release)
 	defer leave()
+	ctx, span := traceBot(ctx, s.tracer, turn)
+	defer func() { endBotSpan(span, err) }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +64,7 @@ func (s *slot) answer(ctx context.Context, disconnected <-chan struct{}, turn *t
 		defer close(watched)
 		s.watch(&heard, disconnected, over, leave, cancel)
 	}()
-	err := s.bot.Answer(ctx, turn, func(e talk.Event) error {
+	err = s.bot.Answer(ctx, turn, func(e talk.Event) error {
 		if e.Kind == talk.KindStalled {
 			leave()
 			return nil

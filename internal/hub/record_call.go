@@ -19,7 +19,7 @@ func (h *Hub) AuthorizeTool(who Access, name string) error {
 		return tool.Fail(tool.Failed, "The rules of this key cannot be read.", err)
 	case !h.rates.allow(who.Caller, v.rules.PerMinute):
 		return tool.Fail(tool.RateLimited, "Too many calls; wait a minute and call again.", nil)
-	case v.Tool(name) == nil:
+	case !v.HasOriginal(name):
 		return v.missingToolError(name)
 	}
 	return nil
@@ -40,5 +40,6 @@ func (h *Hub) RecordCall(who Access, provider ProviderRef, name string, args jso
 	if res == nil {
 		res = &tool.Result{}
 	}
-	h.record(o, h.callRow(o, name, rules, c, began), res, err, true)
+	row := h.callRow(o, name, rules, c, began)
+	h.record(o, &row, res, err, true, true)
 }

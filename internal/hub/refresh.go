@@ -59,7 +59,15 @@ func (h *Hub) RefreshTools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.catalog.setRules(rulesByOwner(rows))
+	sets, err := h.Store.ToolSets.All(ctx)
+	if err != nil {
+		return err
+	}
+	words, err := h.Store.ToolWordings.All(ctx)
+	if err != nil {
+		return err
+	}
+	h.catalog.setRules(rulesByOwner(rows, sets, words))
 	if h.onToolsChanged == nil {
 		return nil
 	}

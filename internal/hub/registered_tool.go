@@ -11,18 +11,22 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
 // RegisteredTool is a tool as callers see it. There are many, so what only some callers need is
 // computed on demand.
 type RegisteredTool struct {
-	// Name is unique for a caller: the provider's slug, "_" and the tool's name, at most 64
-	// characters of [A-Za-z0-9_-], which model APIs accept.
+	// Name is unique for a caller: the name that the owner gave the tool, or else the provider's
+	// slug, "_" and the tool's name; at most 64 characters of [A-Za-z0-9_-], which model APIs
+	// accept.
 	Name string
 	*tool.Tool
-	offer *offer
-	cache atomic.Pointer[toolCache] // nil until it is needed
+	original string     // see OriginalName; empty: Name
+	served   *tool.Tool // see Served; nil: Tool
+	offer    *offer
+	cache    atomic.Pointer[toolCache] // nil until it is needed
 }
 
 // toolCache has what was computed for a tool.
@@ -49,7 +53,7 @@ func (o *RegisteredTool) Provider() ProviderRef { return o.offer.ProviderRef }
 // IsLocal reports whether the provider is registered on this instance.
 func (o *RegisteredTool) IsLocal() bool {
 	switch o.offer.backend.(type) {
-	case *remoteBackend, *absentBackend:
+	case *remoteBackend, *absentBackend, *remoteContent:
 		return false
 	}
 	return true
@@ -81,14 +85,14 @@ func (o *offer) withRef(provider ProviderRef) *offer {
 	next.ProviderRef, next.tools = provider, make([]RegisteredTool, len(o.tools))
 	for i := range next.tools {
 		t := &next.tools[i]
-		t.Name, t.Tool, t.offer = o.tools[i].Name, o.tools[i].Tool, &next
+		t.Name, t.Tool, t.offer, t.original = o.tools[i].Name, o.tools[i].Tool, &next, o.tools[i].original
+		t.served = o.tools[i].served
 		t.cache.Store(o.tools[i].cache.Load())
 	}
 	return &next
 }
 
-// promptProvider and resourceProvider return what a local provider has besides tools; nil
-// otherwise.
+// promptProvider and resourceProvider return what a provider has besides tools, or nil.
 func (o *offer) promptProvider() tool.PromptProvider {
 	b, _ := o.backend.(tool.PromptProvider)
 	return b
@@ -183,9 +187,10 @@ func sameTools(a, b []tool.Tool) bool {
 
 func sameTool(a, b *tool.Tool) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description && a.Dangerous == b.Dangerous &&
+		a.Held == b.Held &&
 		a.Audience == b.Audience &&
 		bytes.Equal(a.Input, b.Input) && bytes.Equal(a.Output, b.Output) && bytes.Equal(a.Icons, b.Icons) &&
-		bytes.Equal(a.Meta, b.Meta) &&
+		bytes.Equal(a.Meta, b.Meta) && bytes.Equal(a.Extra, b.Extra) &&
 		hintBits(a.Hints) == hintBits(b.Hints)
 }
 
@@ -206,14 +211,17 @@ func hintBits(h tool.Hints) (bits byte) {
 // appendTool appends an unambiguous encoding of a tool.
 func appendTool(buf []byte, t *tool.Tool) []byte {
 	buf = appendParts(buf, t.Name, t.Title, t.Description, t.Audience)
-	for _, raw := range []json.RawMessage{t.Input, t.Output, t.Icons, t.Meta} {
+	for _, raw := range []json.RawMessage{t.Input, t.Output, t.Icons, t.Meta, t.Extra} {
 		buf = append(binary.AppendUvarint(buf, uint64(len(raw))), raw...)
 	}
-	bits := hintBits(t.Hints)
+	flags := byte(0)
 	if t.Dangerous {
-		return append(buf, bits, 1)
+		flags |= 1
 	}
-	return append(buf, bits, 0)
+	if t.Held {
+		flags |= 2
+	}
+	return append(buf, hintBits(t.Hints), flags)
 }
 
 func appendParts(buf []byte, parts ...string) []byte {
@@ -268,14 +276,53 @@ func (o *RegisteredTool) ListEntry() []byte {
 		if err != nil {
 			return // not JSON; providers do not offer such a schema
 		}
-		m.listed = bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+		m.listed = withExtra(bytes.TrimSuffix(w.Bytes(), []byte("\n")), o.Extra)
 	})
 	return m.listed
+}
+
+// withExtra returns a list entry with the further members of its tool (see [tool.Tool]).
+func withExtra(entry []byte, extra json.RawMessage) []byte {
+	for in := jsonrpc.Scan(extra); in.Next(); {
+		if string(in.Key) != "annotations" {
+			entry = jsonrpc.With(entry, string(in.Key), in.Value)
+			continue
+		}
+		hints := jsonrpc.Member(entry, "annotations")
+		if hints == nil {
+			hints = json.RawMessage("{}")
+		}
+		for further := jsonrpc.Scan(in.Value); further.Next(); {
+			hints = jsonrpc.With(hints, string(further.Key), further.Value)
+		}
+		entry = jsonrpc.With(entry, "annotations", hints)
+	}
+	return entry
 }
 
 // MetaVia is the member of a tool's _meta with the installations of Patchbay that it came through,
 // so that none of them offers its own tools again.
 const MetaVia = "patchbay/via"
+
+// WithVia returns an entry of a list, such as a prompt, with this installation in its _meta; see
+// [MetaVia].
+func (h *Hub) WithVia(entry json.RawMessage) json.RawMessage {
+	var in struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(entry, &in) // missing, or not an object
+	if in.Meta == nil {
+		in.Meta = map[string]json.RawMessage{}
+	}
+	in.Meta[MetaVia] = appendVia(in.Meta[MetaVia], h.Installation)
+	return jsonrpc.With(entry, "_meta", toJSON(in.Meta))
+}
+
+func appendVia(list json.RawMessage, installation string) json.RawMessage {
+	var via []string
+	_ = json.Unmarshal(list, &via) // not a list: empty
+	return toJSON(append(via, installation))
+}
 
 // meta returns the tool's own _meta with the installations it came through, and its provider if its
 // name does not have it.
@@ -284,9 +331,7 @@ func (o *RegisteredTool) meta() json.RawMessage {
 	if json.Unmarshal(o.Meta, &all) != nil || all == nil {
 		all = map[string]json.RawMessage{} // missing, or not an object
 	}
-	var via []string
-	json.Unmarshal(all[MetaVia], &via) //nolint:errcheck // not a list: empty
-	all[MetaVia] = toJSON(append(via, o.offer.catalog.installation))
+	all[MetaVia] = appendVia(all[MetaVia], o.offer.catalog.installation)
 	if o.offer.Slug != "" {
 		all["patchbay/provider"], all["patchbay/tool"] = toJSON(o.offer.ID), toJSON(o.Tool.Name)
 	}

@@ -63,16 +63,19 @@ func (s *Registration) NotifyContentChanged() {
 	next := *s.offer
 	next.changes++
 	s.offer = &next
-	s.notifyChanged(false)
+	s.notifyChanged(next.Held)
 }
 
 // NotifyResourceUpdated tells watchers that the contents of a resource have changed.
 func (s *Registration) NotifyResourceUpdated(uri string) {
 	s.catalog.mu.Lock()
-	tell, o := s.catalog.onUpdated, s.offer.ProviderRef
+	tell, tellOthers, o := s.catalog.onUpdated, s.catalog.tellWatchers, s.offer.ProviderRef
 	s.catalog.mu.Unlock()
 	for _, f := range tell {
 		f(o, uri)
+	}
+	if tellOthers != nil {
+		tellOthers(resourceRef{o.ID, uri})
 	}
 }
 

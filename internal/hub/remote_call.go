@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/bus"
 	"patchbay/internal/tool"
+	"patchbay/internal/tracing"
 )
 
 // A call of a remote provider is a request to its holder's subject with an inbox for the reply.
@@ -20,11 +21,15 @@ func callSubject(instance string) string       { return "call." + instance }
 func callCancelSubject(instance string) string { return "cancel." + instance }
 
 type callRequest struct {
-	Asker    string    `json:"asker"`
-	Provider string    `json:"provider"`
-	Call     tool.Call `json:"call"`
-	Progress bool      `json:"progress,omitempty"`
-	Log      bool      `json:"log,omitempty"`
+	Asker    string       `json:"asker"`
+	Provider string       `json:"provider"`
+	Call     tool.Call    `json:"call"`
+	Progress bool         `json:"progress,omitempty"`
+	Log      bool         `json:"log,omitempty"`
+	Trace    tracing.Link `json:"trace,omitzero"`
+	// Content, if not nil, asks for prompts or resources instead of calling a tool; of the call,
+	// only what that needs is set.
+	Content *contentQuery `json:"content,omitempty"`
 }
 
 type callFrame struct {
@@ -38,6 +43,9 @@ type callFrame struct {
 type callResult struct {
 	Result *tool.Result `json:"result,omitempty"`
 	Error  *tool.Error  `json:"error,omitempty"`
+	// Content is the answer to a [contentQuery]; NotFound stands for [tool.ErrNotFound].
+	Content  json.RawMessage `json:"content,omitempty"`
+	NotFound bool            `json:"none,omitempty"`
 }
 
 // remoteBackend gets the calls of a provider that another instance holds.
@@ -50,9 +58,19 @@ type remoteBackend struct {
 
 // Call makes the other instance execute the call.
 func (f *remoteBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	end, err := f.exchange(ctx, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return end.Result, nil
+}
+
+// exchange makes the other instance execute a call, or answer a query.
+func (f *remoteBackend) exchange(ctx context.Context, c *tool.Call, q *contentQuery) (*callResult, error) {
 	instances := f.catalogSync.hub.Bus
 	offline := notConnected(f.title)
-	text, err := json.Marshal(callRequest{instances.Instance, f.provider, *c, c.Progress != nil, c.Log != nil})
+	text, err := json.Marshal(callRequest{instances.Instance, f.provider, *c, c.Progress != nil, c.Log != nil,
+		f.catalogSync.hub.Tracer.LinkTo(ctx), q})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +136,7 @@ func forwardProgress(c *tool.Call, p callFrame) {
 	}
 }
 
-func decodeResult(text []byte) (*tool.Result, error) {
+func decodeResult(text []byte) (*callResult, error) {
 	var e callResult
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, tool.Fail(tool.Garbled, "The tool's answer cannot be used.", err)
@@ -126,7 +144,7 @@ func decodeResult(text []byte) (*tool.Result, error) {
 	if e.Error != nil {
 		return nil, e.Error
 	}
-	return e.Result, nil
+	return &e, nil
 }
 
 // serve executes a call for another instance.
@@ -176,10 +194,18 @@ func (x *catalogSync) deliver(ctx context.Context, s *Registration, o callReques
 	if s == nil {
 		end.Error = notConnected("")
 	} else {
+		t, what := x.hub.Tracer, o.Call.Tool
+		if o.Content != nil {
+			what = o.Content.Method
+		}
+		ctx, span := t.Start(t.Join(ctx, o.Trace), "remote_call", what)
 		ended := startHeartbeat(func() { send(callFrame{}) })
-		res, err := s.provider.Call(ctx, &o.Call)
+		end = x.execute(ctx, s, &o)
 		ended()
-		end.Result, end.Error = res, tool.AsError(err)
+		if end.Error != nil {
+			span.Fail(string(end.Error.Code))
+		}
+		span.End()
 	}
 	text, err := json.Marshal(end)
 	if err != nil {
@@ -190,6 +216,15 @@ func (x *catalogSync) deliver(ctx context.Context, s *Registration, o callReques
 		text = text[maxFrameBytes:]
 	}
 	send(callFrame{Part: text, End: true})
+}
+
+// execute executes a call or a query of another instance.
+func (x *catalogSync) execute(ctx context.Context, s *Registration, o *callRequest) callResult {
+	if o.Content != nil {
+		return x.answerQuery(ctx, s.provider, o)
+	}
+	res, err := s.provider.Call(ctx, &o.Call)
+	return callResult{Result: res, Error: tool.AsError(err)}
 }
 
 // onCallCancel cancels a call that nobody waits for any more.

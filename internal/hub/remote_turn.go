@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/bus"
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // A turn on the bus: the asker's instance sends a request to the bot's subject, with an inbox for
@@ -21,8 +22,9 @@ import (
 // cancellation, go to another subject of the holder.
 
 type turnRequest struct {
-	Asker string     `json:"asker"`
-	Turn  *talk.Turn `json:"turn"`
+	Asker string       `json:"asker"`
+	Turn  *talk.Turn   `json:"turn"`
+	Trace tracing.Link `json:"trace,omitzero"`
 }
 
 type turnFrame struct {
@@ -64,7 +66,7 @@ type remoteBot struct {
 func (t *remoteBot) answer(ctx context.Context, disconnected <-chan struct{}, turn *talk.Turn,
 	emit talk.Emit) (time.Duration, error) {
 	h := t.hub
-	text, err := json.Marshal(turnRequest{h.Bus.Instance, turn})
+	text, err := json.Marshal(turnRequest{h.Bus.Instance, turn, h.Tracer.LinkTo(ctx)})
 	if err != nil {
 		return 0, talk.Fail(talk.Internal, "", err)
 	}
@@ -202,7 +204,7 @@ func (p *presence) serve(m *nats.Msg) {
 		p.send(m.Reply, turnFrame{N: 1, End: true, Failure: talk.Fail(talk.Offline, "", nil)}) //nolint:errcheck // send has logged the error
 		return
 	}
-	ctx, cancel := context.WithCancelCause(p.hub.ctx)
+	ctx, cancel := context.WithCancelCause(p.hub.Tracer.Join(p.hub.ctx, o.Trace))
 	s := &remoteTurn{asker: o.Asker, disconnected: make(chan struct{}), cancel: cancel}
 	p.serving[o.Turn.ID] = s
 	p.jobs.Go(func() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"patchbay/internal/i18n"
@@ -17,11 +18,59 @@ import (
 // stands for any text.
 type Rules struct {
 	Allow     []string `json:"allow,omitempty"`      // only these; empty: all
+	Set       string   `json:"set,omitempty"`        // only those of the owner's set of this name
 	Deny      []string `json:"deny,omitempty"`       // never these
 	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous or for people
 	People    bool     `json:"people,omitempty"`     // also those for people
 	PerMinute int      `json:"per_minute,omitempty"` // limit of calls; 0: the installation's
 	KeepArgs  bool     `json:"keep_args,omitempty"`  // store the arguments in the audit trail
+	ReadOnly  bool     `json:"read_only,omitempty"`  // only those that say that they change nothing
+	// Ask has calls of dangerous tools and of those for people wait for an approval, instead of
+	// hiding the tools: [AskOwner] or [AskProgram], or empty.
+	Ask string `json:"ask,omitempty"`
+	// FindTools shows programs two tools that find and call the others.
+	FindTools bool `json:"find_tools,omitempty"`
+	// Reads says which conversations and records a caller may read as resources: "own", which is
+	// the default, are those of what it did itself, "all" those of its owner, "none" none, and
+	// numbers of bots, such as "3,7", its own and those of these bots.
+	Reads string `json:"reads,omitempty"`
+}
+
+// Who may approve a call, see [Rules.Ask].
+const (
+	AskOwner = "owner" // the owner, who is signed in
+	// AskProgram means the owner, or whoever answers the program's own dialog. A program can answer
+	// it without asking anybody.
+	AskProgram = "program"
+)
+
+// Reading is what [Rules.Reads] says.
+type Reading struct {
+	All, None bool
+	Bots      []int64
+}
+
+// maxReadBots limits the bots in [Rules.Reads].
+const maxReadBots = 100
+
+// ParseReads parses [Rules.Reads].
+func ParseReads(text string) (r Reading, err error) {
+	switch text {
+	case "", "own":
+		return r, nil
+	case "all":
+		return Reading{All: true}, nil
+	case "none":
+		return Reading{None: true}, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil || n < 1 || len(r.Bots) == maxReadBots {
+			return Reading{}, msgReads.Errorf(text)
+		}
+		r.Bots = append(r.Bots, n)
+	}
+	return r, nil
 }
 
 // maxPatterns limits the time to match a list of tools.
@@ -32,6 +81,9 @@ const (
 	msgManyPatterns = i18n.Message("%d patterns are too many; %d are the most")
 	msgNegativeRate = i18n.Message("a rate cannot be negative")
 	msgNoPattern    = i18n.Message("%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text")
+	msgReads        = i18n.Message("%q cannot be read: choose own, all or none, or numbers of bots, such as 3,7")
+	msgSetForm      = i18n.Message("%q is no name of a set; names have 1 to 32 lower-case letters, digits, _ and -")
+	msgAsk          = i18n.Message("%q asks nobody: choose owner or program")
 	msgNoRules      = i18n.Message("rules: %v")
 )
 
@@ -50,10 +102,31 @@ func (r *Rules) Validate() error {
 			}
 		}
 	}
+	if _, err := ParseReads(r.Reads); err != nil {
+		return err
+	}
+	if r.Set != "" && !IsSetName(r.Set) {
+		return msgSetForm.Errorf(r.Set)
+	}
+	if r.Ask != "" && r.Ask != AskOwner && r.Ask != AskProgram {
+		return msgAsk.Errorf(r.Ask)
+	}
 	if r.PerMinute < 0 {
 		return msgNegativeRate.Errorf()
 	}
 	return nil
+}
+
+// setForm matches the name of a set.
+var setForm = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+
+// IsSetName reports whether a set of tools can have a name.
+func IsSetName(name string) bool { return setForm.MatchString(name) }
+
+// HasToolSet reports whether a person has a set of tools of this name.
+func (h *Hub) HasToolSet(person, name string) bool {
+	_, ok := h.catalog.snapshot(person).rules.sets[name]
+	return ok
 }
 
 // CheckPattern reports a pattern that cannot match a tool's name.
@@ -92,10 +165,15 @@ const (
 	RuleDeny  = "deny"
 )
 
-// ownerRules are the rules of one person for all callers.
-type ownerRules struct{ allow, deny []string }
+// ownerRules are the rules of one person for all callers, and the person's sets by name.
+type ownerRules struct {
+	allow, deny []string
+	sets        map[string][]string
+	words       map[string]store.ToolWords // by the original names of the tools
+	names       map[string]string          // the person's own names of tools → the original ones
+}
 
-func rulesByOwner(rows []store.ToolRule) map[string]ownerRules {
+func rulesByOwner(rows []store.ToolRule, sets []store.ToolSet, words []store.ToolWords) map[string]ownerRules {
 	out := map[string]ownerRules{}
 	for _, row := range rows {
 		r := out[row.Owner]
@@ -107,6 +185,25 @@ func rulesByOwner(rows []store.ToolRule) map[string]ownerRules {
 		}
 		out[row.Owner] = r
 	}
+	for _, set := range sets {
+		r := out[set.Owner]
+		if r.sets == nil {
+			r.sets = map[string][]string{}
+		}
+		r.sets[set.Name] = set.Tools
+		out[set.Owner] = r
+	}
+	for _, w := range words {
+		r := out[w.Owner]
+		if r.words == nil {
+			r.words, r.names = map[string]store.ToolWords{}, map[string]string{}
+		}
+		r.words[w.Tool] = w
+		if w.Name != "" {
+			r.names[w.Name] = w.Tool
+		}
+		out[w.Owner] = r
+	}
 	return out
 }
 
@@ -115,12 +212,16 @@ type verdict int
 
 const (
 	allowed   verdict = iota
+	asked             // after an approval
 	denied            // by the owner's or the caller's rules
 	dangerous         // not denied, but not allowed by name
 	personal          // for people, and not allowed by name
+	held              // changed since its owner saw it
 )
 
-func (v verdict) String() string { return [...]string{"allowed", "denied", "dangerous", "personal"}[v] }
+func (v verdict) String() string {
+	return [...]string{"allowed", "asked", "denied", "dangerous", "personal", "held"}[v]
+}
 
 // audienceUser is [tool.Tool].Audience of tools that programs and models may use only if their
 // owner allows it.
@@ -128,23 +229,36 @@ const audienceUser = "user"
 
 // evaluate applies the rules of a caller, and of those for whom it calls.
 func evaluate(o *RegisteredTool, owner ownerRules, rules []Rules) verdict {
+	all := allowed
 	for i := range rules {
-		if v := evaluateRules(o, owner, &rules[i]); v != allowed {
+		switch v := evaluateRules(o, owner, &rules[i]); v {
+		case allowed:
+		case asked:
+			all = asked
+		default:
 			return v
 		}
 	}
-	return allowed
+	return all
 }
 
+// evaluateRules knows tools by their original names: what a person calls a tool decides nothing.
 func evaluateRules(o *RegisteredTool, owner ownerRules, r *Rules) verdict {
+	name := o.OriginalName()
 	switch {
-	case tool.MatchAny(owner.deny, o.Name), tool.MatchAny(r.Deny, o.Name):
+	case tool.MatchAny(owner.deny, name), tool.MatchAny(r.Deny, name):
 		return denied
-	case len(r.Allow) > 0 && !tool.MatchAny(r.Allow, o.Name):
+	case r.Set != "" && !tool.MatchAny(owner.sets[r.Set], name): // also if there is no such set
 		return denied
-	case !o.Dangerous && (o.Audience != audienceUser || r.People), tool.MatchAny(owner.allow, o.Name),
-		tool.MatchAny(r.Dangerous, o.Name):
+	case len(r.Allow) > 0 && !tool.MatchAny(r.Allow, name), r.ReadOnly && !o.IsReadOnly():
+		return denied
+	case o.Held: // a rule that allows it was about another tool
+		return held
+	case !o.Dangerous && (o.Audience != audienceUser || r.People), tool.MatchAny(owner.allow, name),
+		tool.MatchAny(r.Dangerous, name):
 		return allowed
+	case r.Ask != "":
+		return asked
 	case o.Dangerous:
 		return dangerous
 	}
@@ -154,8 +268,9 @@ func evaluateRules(o *RegisteredTool, owner ownerRules, r *Rules) verdict {
 // Listing is a tool of a person's inventory, with its state.
 type Listing struct {
 	*RegisteredTool
-	// State is "allowed", "denied" (by the owner's or the caller's rules), "dangerous" or
-	// "personal" (for people): not denied, but not allowed by name.
+	// State is "allowed", "asked" (each call waits for an approval), "denied" (by the owner's or
+	// the caller's rules), "dangerous" or "personal" (for people): not denied, but not allowed by
+	// name. "held": it has changed, and the owner has not approved that.
 	State string
 }
 
@@ -200,10 +315,11 @@ func (s *snapshot) inventory(r []Rules) []Listing {
 // rules, as in [Listing].State; nil if the tool does not exist. It shows people who may use a tool.
 func (h *Hub) ToolStates(person, name string, rules []string) ([]string, error) {
 	s := h.catalog.snapshot(person)
+	name = s.originalName(name)
 	var found *RegisteredTool
 	for _, o := range s.offers {
 		for i := range o.tools {
-			if found == nil && o.tools[i].Name == name {
+			if found == nil && o.tools[i].OriginalName() == name {
 				found = &o.tools[i]
 			}
 		}

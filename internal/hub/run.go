@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // run is a turn that is being answered, and the askers that listen to it. Usually that is one; a
@@ -24,6 +25,7 @@ type run struct {
 	started      time.Time
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
+	span         tracing.Span
 	disconnected chan struct{} // closed when no asker listens any more
 	ended        chan struct{} // closed when everything is recorded
 	decided      chan struct{} // closed when it is known whether the question is certain
@@ -89,11 +91,13 @@ var errAnswerTooLong = fmt.Errorf("the answer is longer than %d bytes", maxAnswe
 // errTurnOver stops a bot that emits after its run has ended.
 var errTurnOver = errors.New("the turn is over")
 
-func newRun(h *Hub, turn *talk.Turn, c turnContext, l *listener) *run {
+// newRun returns the run of a turn. It outlives the context of its asker, but is part of its trace.
+func newRun(asker context.Context, h *Hub, turn *talk.Turn, c turnContext, l *listener) *run {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(h.ctx)
+	ctx, span := h.traceTurn(ctx, asker, turn, c.bot)
 	r := &run{
-		ctx: ctx, cancel: cancel, hub: h, turn: turn, turnContext: c, started: now, lastEventAt: now,
+		ctx: ctx, cancel: cancel, span: span, hub: h, turn: turn, turnContext: c, started: now, lastEventAt: now,
 		disconnected: make(chan struct{}), ended: make(chan struct{}), detached: make(chan struct{}),
 		decided: make(chan struct{}), listeners: []*listener{l},
 	}
@@ -331,6 +335,7 @@ func (r *run) timeLeft(first, idle time.Duration) time.Duration {
 // end records how the bot ended and releases the askers.
 func (r *run) end(err error) {
 	defer close(r.ended)
+	defer r.endSpan()
 	defer r.hub.activeTurns.removeLater(r.active)
 	r.mu.Lock()
 	if err == nil && r.active.empty() {

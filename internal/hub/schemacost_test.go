@@ -4,6 +4,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -152,4 +153,27 @@ func TestReasonableSchemas(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// FuzzSchema checks that no schema and no arguments cost more than the limit, and that what is
+// told is short.
+func FuzzSchema(f *testing.F) {
+	for _, pair := range costly() {
+		if len(pair[0])+len(pair[1]) < 8<<10 {
+			f.Add(pair[0], pair[1])
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, args string) {
+		if !json.Valid([]byte(text)) || !json.Valid([]byte(args)) {
+			return // neither comes this far
+		}
+		before := processorTime()
+		err := offeredWith(text).check(t.Context(), []byte(args))
+		if used := processorTime() - before; used > 4*mostProcessorTime { // instrumented code is slower
+			t.Errorf("the check took %v of the processor", used)
+		}
+		if err != nil && len(err.Error()) > 8<<10 {
+			t.Errorf("the caller is told %d bytes", len(err.Error()))
+		}
+	})
 }

@@ -38,11 +38,18 @@ type Common struct {
 	AllowTools     []string `json:"allow_tools,omitempty"`
 	DenyTools      []string `json:"deny_tools,omitempty"`
 	DangerousTools []string `json:"dangerous_tools,omitempty"`
+	// AskDangerous has calls of other dangerous tools wait for the owner's approval, instead of
+	// hiding these tools.
+	AskDangerous bool `json:"ask_dangerous,omitempty"`
 }
 
-// rules returns the rules of the bot as a caller.
-func (c *Common) rules() Rules {
-	return Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}
+// Rules returns the rules of the bot as a caller.
+func (c *Common) Rules() Rules {
+	r := Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}
+	if c.AskDangerous {
+		r.Ask = AskOwner
+	}
+	return r
 }
 
 // Validate reports invalid values.
@@ -56,6 +63,6 @@ func (c *Common) Validate() error {
 	if c.Concurrent < 0 || c.Waiting < 0 {
 		return msgNegative.Errorf()
 	}
-	r := c.rules()
+	r := c.Rules()
 	return r.Validate()
 }

@@ -11,16 +11,25 @@ import (
 	"patchbay/internal/tool"
 )
 
-// View has what one caller may use. It is immutable.
+// View has what one caller may use. It is immutable, and made by [Hub.View].
 type View struct {
 	Tools []*RegisteredTool // by name
 	// Fingerprint identifies the list of tools, and Rest everything else.
 	Fingerprint, RestFingerprint uint64
+	// FindsTools is [Rules.FindTools] of the caller.
+	FindsTools bool
 
 	rules  Rules // the caller's
 	byName map[string]*RegisteredTool
-	hidden map[string]verdict
+	asks   map[string]bool // names of tools whose calls wait for an approval
+	hidden map[string]hiddenTool
+	// shown are the names of tools that their owner calls otherwise, by their original names. They
+	// can be called by both.
+	shown  map[string]string
 	offers []*offer // whose prompts and resources may be used
+
+	indexed sync.Once // the index is made for the first search
+	index   *toolIndex
 }
 
 const (
@@ -29,6 +38,12 @@ const (
 	// maxViews limits the cached views of one person: one for each set of rules.
 	maxViews = 256
 )
+
+// hiddenTool is a tool that a caller may not use.
+type hiddenTool struct {
+	verdict
+	original string // its original name
+}
 
 // snapshot is what one person sees at one time. It is immutable except for the views.
 type snapshot struct {
@@ -51,6 +66,9 @@ func (c *catalog) snapshot(person string) *snapshot {
 	s := &snapshot{rules: c.rules[person], offers: c.offers("")}
 	if person != "" { // after everybody's: of two tools with one name the first counts
 		s.offers = append(s.offers, c.offers(person)...)
+	}
+	for i := range s.offers {
+		s.offers[i] = s.offers[i].withWords(s.rules)
 	}
 	if c.snapshotCount >= maxSnapshots {
 		c.invalidate("")
@@ -134,9 +152,10 @@ func (v *cachedView) inventory(s *snapshot) []Listing {
 var fingerprintSeed = maphash.MakeSeed()
 
 func (s *snapshot) view(rules []Rules) *View {
-	v := &View{rules: rules[0], byName: map[string]*RegisteredTool{}, hidden: map[string]verdict{}}
+	v := &View{rules: rules[0], FindsTools: rules[0].FindTools, byName: map[string]*RegisteredTool{},
+		asks: map[string]bool{}, hidden: map[string]hiddenTool{}, shown: map[string]string{}}
 	v.rules.KeepArgs = slices.ContainsFunc(rules, func(r Rules) bool { return r.KeepArgs })
-	only := slices.ContainsFunc(rules, func(r Rules) bool { return len(r.Allow) > 0 })
+	only := slices.ContainsFunc(rules, func(r Rules) bool { return len(r.Allow) > 0 || r.Set != "" })
 	var rest maphash.Hash
 	rest.SetSeed(fingerprintSeed)
 	for _, o := range s.offers {
@@ -145,12 +164,18 @@ func (s *snapshot) view(rules []Rules) *View {
 		usable := len(o.tools) == 0 && !only && !deniesAll(rules)
 		for i := range o.tools {
 			t := &o.tools[i]
+			if original := t.OriginalName(); original != t.Name && s.rules.names[original] == "" {
+				v.shown[original] = t.Name
+			}
 			switch how := evaluate(t, s.rules, rules); {
-			case how != allowed:
-				v.hidden[t.Name] = how
+			case how != allowed && how != asked:
+				v.hidden[t.Name] = hiddenTool{how, t.OriginalName()}
 				usable = usable || how != denied && !only
 			case v.byName[t.Name] == nil:
 				v.byName[t.Name] = t
+				if how == asked {
+					v.asks[t.Name] = true
+				}
 				v.Tools = append(v.Tools, t)
 				usable = true
 			}
@@ -178,8 +203,22 @@ func viewFingerprint(tools []*RegisteredTool) uint64 {
 	return h.Sum64()
 }
 
-// Tool returns a tool by its full name; nil if this caller has none.
-func (v *View) Tool(name string) *RegisteredTool { return v.byName[name] }
+// Tool returns a tool by its name, also by its original one; nil if this caller has none.
+func (v *View) Tool(name string) *RegisteredTool { return v.byName[v.shownName(name)] }
+
+// HasOriginal reports whether this caller has a tool with this original name.
+func (v *View) HasOriginal(name string) bool {
+	t := v.Tool(name)
+	return t != nil && t.OriginalName() == name
+}
+
+// Asks reports whether calls of a tool wait for an approval, see [Rules.Ask].
+func (v *View) Asks(name string) bool { return v.asks[v.shownName(name)] }
+
+// HasContent reports whether the caller may use the prompts and resources of a provider.
+func (v *View) HasContent(id string) bool {
+	return slices.ContainsFunc(v.offers, func(o *offer) bool { return o.ID == id })
+}
 
 // ResourceSet has the resources of a provider.
 type ResourceSet struct {

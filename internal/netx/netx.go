@@ -1,12 +1,24 @@
 // Package netx has what every connection and every retry loop needs: waits that end with a context,
-// and back-off.
+// back-off, and which hosts are this machine.
 package netx
 
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
+	"strings"
 	"time"
 )
+
+// IsLoopback reports whether a host, without its port, is this machine: localhost or a loopback
+// address, which may be in brackets. Names are not resolved.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.IsLoopback()
+}
 
 // Wait waits for d. If ctx ends before, or has ended already, it returns [context.Cause] of ctx at
 // once.

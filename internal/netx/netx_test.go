@@ -132,3 +132,13 @@ func TestJitter(t *testing.T) {
 		}
 	}
 }
+
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.8.8.8": true,
+		"::1": true, "[::1]": true, "::ffff:127.0.0.1": true, "": false, "localhost.example": false, "0.0.0.0": false,
+		"192.0.2.1": false, "::": false, "127.0.0.1:80": false} {
+		if got := IsLoopback(host); got != want {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+}

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"patchbay/internal/netx"
 )
 
 // Addresses determines the address of a request's client.
 type Addresses struct {
-	// Proxies are the reverse proxies whose X-Forwarded-For header is trusted.
+	// Proxies are the reverse proxies whose X-Forwarded-… headers are trusted.
 	Proxies []netip.Prefix
 }
 
@@ -34,6 +36,10 @@ func (a Addresses) ClientAddress(r *http.Request) netip.Addr {
 	}
 	return at
 }
+
+// IsFromProxy reports whether a request comes through a trusted proxy, whose headers can be
+// believed.
+func (a Addresses) IsFromProxy(r *http.Request) bool { return a.trusted(remoteAddress(r)) }
 
 func (a Addresses) trusted(addr netip.Addr) bool {
 	for _, p := range a.Proxies {
@@ -69,9 +75,5 @@ func IsLocalHost(r *http.Request) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback()
+	return netx.IsLoopback(host)
 }

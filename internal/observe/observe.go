@@ -1,4 +1,5 @@
-// Package observe provides logging, HTTP metrics, and a request id that joins the two.
+// Package observe provides logging, HTTP metrics, and a request id that joins the two. Log lines of
+// work that is traced have the id of its trace too.
 package observe
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLogger returns the logger of the process. level is debug, info, warn or error; format is text,
@@ -41,12 +43,16 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// withRequestID adds the request id to every line that is logged with its context.
+// withRequestID adds the ids of the request and of the trace to every line that is logged with
+// their context.
 type withRequestID struct{ slog.Handler }
 
 func (h withRequestID) Handle(ctx context.Context, r slog.Record) error {
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request", id))
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()))
 	}
 	return h.Handler.Handle(ctx, r)
 }

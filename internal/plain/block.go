@@ -239,7 +239,7 @@ func (f *Filter) openFence(l window) bool {
 // codeText returns what replaces a block of code.
 func (f *Filter) codeText() string {
 	if f.opt.Speech {
-		return msgCodeOnScreen.In(f.opt.Lang)
+		return msgCodeOnPage.In(f.opt.Lang)
 	}
 	return msgCodeLeftOut.In(f.opt.Lang)
 }

@@ -22,8 +22,8 @@ const maxLookahead = 512
 
 // The texts replace a block of code, the second one for voices.
 const (
-	msgCodeLeftOut  = i18n.Message("(code left out)")
-	msgCodeOnScreen = i18n.Message("The code is on the screen.")
+	msgCodeLeftOut = i18n.Message("(code left out)")
+	msgCodeOnPage  = i18n.Message("The code is on the page of this conversation.")
 )
 
 // Options define what is removed. The zero Options remove nothing; only bytes that are not UTF-8

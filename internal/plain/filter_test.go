@@ -373,7 +373,7 @@ func TestFilter_speech(t *testing.T) {
 		"bullets":                {"- one\n  * two\n<li>three</li>", "one\n  two\nthree\n"},
 		"table":                  {"| City | 温度 |\n|---|---|\n| 北京 | 3 ℃ |\n|| x: | y |", "City, 温度\n北京，3 ℃\nx: y"},
 		"table without borders":  {"a | b\n--|--\nc | d e", "a | b\nc, d e"},
-		"code":                   {"So:\n```go\nx := 1\n```\nDone.", "So:\nThe code is on the screen.\nDone."},
+		"code":                   {"So:\n```go\nx := 1\n```\nDone.", "So:\nThe code is on the page of this conversation.\nDone."},
 		"code in a sentence":     {"Call `f(x)` now.", "Call f(x) now."},
 		"thought":                {"<think>\nHm # 🤔\n\n</think>\n\n# Yes.", "\n\nYes."},
 		"thought in a sentence":  {"One <think>x</think>two", "One two"},

@@ -84,7 +84,7 @@ func cost(r rune) int {
 }
 
 const (
-	wideEnds   = "。！？；…؟।"
+	wideEnds   = "。！？；…؟।។៕။"
 	asciiEnds  = ".!?;"
 	clauseEnds = "，、：—"
 	endClosers = `"')]}”’」』》）】`
@@ -110,6 +110,7 @@ func (s *Splitter) endsBefore(next rune) bool {
 	switch {
 	case mark == '.':
 		return s.stopEnds(end-1, next, spaced) && s.isLong() && !s.inQuote()
+	case spaced && isUnspaced(mark) && isUnspaced(next) && !unicode.Is(unicode.Lm, next): // not before ๆ
 	case spaced:
 		return false // it was decided before the space
 	case strings.ContainsRune(wideEnds, mark):
@@ -133,6 +134,13 @@ func (s *Splitter) endsBefore(next rune) bool {
 // Shorter ones cost as much time and money as long ones.
 const minLength = 24
 
+// isUnspaced reports whether a character is a letter or mark of Thai, Lao, Khmer or Burmese, which
+// have spaces between sentences and clauses, and none between words.
+func isUnspaced(r rune) bool {
+	return unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) &&
+		(unicode.IsLetter(r) || unicode.IsMark(r))
+}
+
 // isLong reports whether the text is long enough for a piece.
 func (s *Splitter) isLong() bool {
 	perCharacter, perWord := minLength/8, minLength/6
@@ -145,6 +153,10 @@ func (s *Splitter) isLong() bool {
 		case letter && isWide(r):
 			length += perCharacter
 			inWord = false
+		case letter && isUnspaced(r):
+			if !unicode.IsMark(r) {
+				length += perWord / 3
+			}
 		case letter && !inWord:
 			length += perWord
 			inWord = true

@@ -1,6 +1,7 @@
 // Package settings describes the settings of bots, upstreams and other things as the fields of Go
 // structs. A field's tags say more: json is its name, and omitempty that it may be missing; secret
-// that it is sealed and not shown again; to the setting with the address that it is sent to.
+// that it is sealed and not shown again; to the setting with the address that it is sent to, or the
+// first of several.
 //
 // A struct may have a method Validate() error, whose error says in words what is wrong.
 package settings
@@ -30,8 +31,9 @@ type Field struct {
 	Type     reflect.Type
 	Secret   bool
 	Required bool // it has no omitempty
-	// AddressField is the setting with the address that the value is sent to; empty: the value is
-	// not sent to an address among the settings.
+	// AddressField is the setting with the address that the value is sent to, or several with
+	// commas between, of which the first that is set counts; empty: the value is not sent to an
+	// address among the settings.
 	AddressField string
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
@@ -17,11 +18,13 @@ const Masked = "••••••"
 
 // Origin returns the origin that the value of a field is sent to; empty if it is sent to none.
 func (v Values) Origin(f Field) string {
-	var address string
-	if json.Unmarshal(v[f.AddressField], &address) != nil {
-		return ""
+	for name := range strings.SplitSeq(f.AddressField, ",") {
+		var address string
+		if json.Unmarshal(v[name], &address) == nil && address != "" {
+			return seal.Origin(address)
+		}
 	}
-	return seal.Origin(address)
+	return ""
 }
 
 // Seal returns the settings in their stored form, with sealed secrets.

@@ -84,11 +84,11 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := func() Values {
-		return Values{"url": json.RawMessage(`"https://a.example"`), "token": json.RawMessage(`"t1"`),
-			"env": json.RawMessage(`{"A":"e1"}`)}
+		return Values{"url": json.RawMessage(`"https://a.example"`), "token": json.RawMessage(`"the token"`),
+			"env": json.RawMessage(`{"A":"the value"}`)}
 	}
 	stored, err := robots.Seal(box, values())
-	if err != nil || strings.Contains(string(stored), "t1") || strings.Contains(string(stored), "e1") {
+	if err != nil || strings.Contains(string(stored), "the token") || strings.Contains(string(stored), "the value") {
 		t.Fatalf("stored as %s, %v", stored, err)
 	}
 	opened, err := robots.Unseal(box, stored)
@@ -100,7 +100,7 @@ func TestSecrets(t *testing.T) {
 	if opened, err = robots.Unseal(box, json.RawMessage(moved)); err != nil || opened["token"] != nil {
 		t.Errorf("got %s, %v", opened, err)
 	}
-	masked, err := MaskStruct(&robot{URL: "https://a.example", Token: "t1", Env: map[string]string{"A": "e1"}})
+	masked, err := MaskStruct(&robot{URL: "https://a.example", Token: "the token", Env: map[string]string{"A": "the value"}})
 	if err != nil || Text(masked["token"]) != Masked || string(masked["env"]) != `{"A":"`+Masked+`"}` {
 		t.Errorf("got %s, %v", masked, err)
 	}

@@ -194,6 +194,11 @@ func (t Calls) Newest(ctx context.Context, person string, before time.Time, limi
 		person, millis(before), limit)
 }
 
+// ByID returns a call, or [ErrNotFound].
+func (t Calls) ByID(ctx context.Context, id string) (Call, error) {
+	return one(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE id = $1`, id)
+}
+
 // ByTurn lists the calls that a bot made in a turn, oldest first, at most 1,000.
 func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
 	return all(ctx, t.db, readCall, `SELECT `+callColumns+

@@ -44,6 +44,18 @@ func (t Conversations) ByTurn(ctx context.Context, turn string) (Exchange, error
 	return one(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM exchanges WHERE turn = $1`, turn)
 }
 
+// Ends returns the first and the last exchange of a conversation, or [ErrNotFound].
+func (t Conversations) Ends(ctx context.Context, bot int64, person, conversation string) (first, last Exchange,
+	err error) {
+	const query = `SELECT ` + exchangeColumns + ` FROM exchanges WHERE bot = $1 AND person = $2 AND conversation = $3`
+	first, err = one(ctx, t.db, readExchange, query+` ORDER BY at, turn LIMIT 1`, bot, person, conversation)
+	if err != nil {
+		return first, last, err
+	}
+	last, err = one(ctx, t.db, readExchange, query+` ORDER BY at DESC, turn DESC LIMIT 1`, bot, person, conversation)
+	return first, last, err
+}
+
 // Latest returns the name of a person's most recent conversation with a bot, or [ErrNotFound].
 func (t Conversations) Latest(ctx context.Context, bot int64, person string) (string, error) {
 	return one(ctx, t.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
@@ -106,18 +118,4 @@ type Conversation struct {
 	Conversation string    `json:"conversation"`
 	Exchanges    int64     `json:"exchanges"`
 	Last         time.Time `json:"last"`
-}
-
-// Newest lists the conversations with an owner's bots, or with one bot if it is not 0, whose last
-// exchange was before the given time, newest first.
-func (t Conversations) Newest(ctx context.Context, owner string, bot int64, before time.Time,
-	limit int) ([]Conversation, error) {
-	return all(ctx, t.db, func(s scanner) (c Conversation, err error) {
-		var last int64
-		err = s.Scan(&c.Bot, &c.BotName, &c.Person, &c.Conversation, &c.Exchanges, &last)
-		c.Last = fromMillis(last)
-		return c, err
-	}, `SELECT e.bot, b.name, e.person, e.conversation, COUNT(*), MAX(e.at) FROM exchanges e JOIN bots b ON b.number = e.bot
-		WHERE b.owner = $1 AND ($2 = 0 OR e.bot = $2) GROUP BY e.bot, b.name, e.person, e.conversation
-		HAVING MAX(e.at) < $3 ORDER BY MAX(e.at) DESC, e.bot, e.person, e.conversation LIMIT $4`, owner, bot, millis(before), limit)
 }

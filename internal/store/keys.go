@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"time"
 )
@@ -19,17 +20,31 @@ type Key struct {
 	// Rules restricts the tools that the key may call, as JSON; empty: all that its person may.
 	Rules string `json:"-"`
 	// Parent is the id of the key that created this one; empty: a person created it.
-	Parent  string    `json:"parent,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// Client is the id of the program that the key was made for by OAuth; empty: a person made it.
+	Client  string    `json:"client,omitempty"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at,omitzero"`
 	Revoked time.Time `json:"revoked_at,omitzero"`
 	Used    time.Time `json:"last_used_at,omitzero"`
+	// TokenExpires is when the token expires by whose hash the key was found; zero: it was found by
+	// its own, or its id.
+	TokenExpires time.Time `json:"-"`
 }
 
 // Keys accesses the table of keys.
 type Keys struct{ db *DB }
 
-const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules, parent`
+const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules, parent, client`
+
+const insertKeyRow = `INSERT INTO keys (` + keyColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+
+// keyValues are the values of keyColumns.
+func keyValues(k Key) []any {
+	return []any{k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0},
+		k.Hash, k.Hint, millis(k.Created), nullMillis(k.Expires), nullMillis(k.Revoked), nullMillis(k.Used), k.Rules,
+		k.Parent, k.Client}
+}
 
 func readKey(s scanner) (k Key, err error) {
 	var (
@@ -39,7 +54,7 @@ func readKey(s scanner) (k Key, err error) {
 		expires, revoked, used sql.NullInt64
 	)
 	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used,
-		&k.Rules, &k.Parent)
+		&k.Rules, &k.Parent, &k.Client)
 	k.Scopes = strings.Fields(scopes)
 	k.Bot = bot.Int64
 	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromNullMillis(expires), fromNullMillis(revoked),
@@ -50,18 +65,27 @@ func readKey(s scanner) (k Key, err error) {
 // Add inserts a key. It returns [ErrNotFound] if the person or bot does not exist, and [ErrExists]
 // if the secret is in use.
 func (t Keys) Add(ctx context.Context, k Key) error {
-	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+
-		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash,
-		k.Hint,
-		millis(k.Created), nullMillis(k.Expires), nullMillis(k.Revoked), nullMillis(k.Used), k.Rules, k.Parent)
+	_, err := t.db.exec(ctx, insertKeyRow, keyValues(k)...)
 	return err
 }
 
-// ByHash returns the key with the secret of this hash, even if revoked or expired.
+// ByHash returns the key with the secret of this hash, or with an access token of it, even if
+// revoked or expired.
 func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
 	return readCached(ctx, t.db, cacheKey{"keys", hash}, func(ctx context.Context) (Key, error) {
-		return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
+		k, err := one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
+		if !errors.Is(err, ErrNotFound) {
+			return k, err
+		}
+		token, err := t.db.OAuth.Token(ctx, hash)
+		if err == nil && token.Kind != TokenAccess {
+			err = ErrNotFound
+		}
+		if err == nil {
+			k, err = t.ByID(ctx, token.Key)
+			k.TokenExpires = token.Expires
+		}
+		return k, err
 	})
 }
 

@@ -104,8 +104,9 @@ func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) e
 }
 
 // SetRole changes a person's role. Instances restart the person's tool servers, because the role
-// determines whether those may run commands and use private addresses. It returns [ErrLast] if
-// nobody would be left with the role needed.
+// determines whether those may run commands and use private addresses. Without the role needed the
+// person shares none, and the sign-ins of others to them are deleted. It returns [ErrLast] if
+// nobody would be left with that role.
 func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		if role != needed {
@@ -116,10 +117,15 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 		if err := changed(tx.ExecContext(ctx, `UPDATE people SET role = $1 WHERE id = $2`, role, id)); err != nil {
 			return err
 		}
-		for _, query := range []string{
+		queries := []string{
 			`UPDATE upstreams SET version = version + 1 WHERE owner = $1`,
 			`UPDATE counters SET value = value + 1 WHERE name = 'tools' AND $1 <> ''`,
-		} {
+		}
+		if role != needed { // what the person shares is not shared any more
+			queries = append(queries, `DELETE FROM upstream_signins WHERE person <> $1
+				AND upstream IN (SELECT number FROM upstreams WHERE owner = $1)`)
+		}
+		for _, query := range queries {
 			if _, err := tx.ExecContext(ctx, query, id); err != nil {
 				return err
 			}

@@ -40,7 +40,21 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 		Kind: "http", Settings: []byte(`{}`), Created: now})
 	must(t, err)
 	must(t, db.ShimNodes.Save(ctx, up.Number, "", "kept of "+name))
+	must(t, db.UpstreamSignIns.Save(ctx, store.UpstreamSignIn{Upstream: up.Number, Person: person,
+		Sealed: "sign-in of " + name}, false))
+	must(t, db.Upstreams.Share(ctx, up.Number, false, []string{person}))
 	_, err = db.Upstreams.RememberDangerous(ctx, up.Number, []string{"tool of " + name}, 9)
+	must(t, err)
+	_, _, err = db.Pins.Record(ctx, store.PinRecord{Upstream: up.Number, At: now,
+		Forms: []store.PinForm{{PinKey: store.PinKey{Kind: "tool", Name: "tool of " + name}, Fingerprint: "f",
+			Content: []byte("content of " + name)}}})
+	must(t, err)
+	must(t, db.ToolSets.Save(ctx, store.ToolSet{Owner: person, Name: "set of " + name, Tools: []string{"*"},
+		Created: now}))
+	must(t, db.ToolWordings.Save(ctx, store.ToolWords{Owner: person, Tool: "tool of " + name,
+		Name: "name of " + name, Created: now}))
+	_, err = db.ChatSessions.Open(ctx, store.ChatSession{Owner: person, Bot: bot.Number, Name: "session of " + name,
+		Conversation: "session of " + name, Created: now, Updated: now})
 	must(t, err)
 	must(t, db.ToolRules.Set(ctx, store.ToolRule{Owner: person, Tool: "tool of " + name, Rule: "deny", Created: now}))
 	must(t, db.SignIns.Add(ctx, store.SignIn{ID: "signin " + name, Person: person, Agent: "browser of " + name,
@@ -79,13 +93,35 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	must(t, db.Learn.SaveLearner(ctx, person, []byte(`{"of":"`+name+`"}`)))
 	must(t, db.Learn.AddDeck(ctx, store.Deck{ID: "deck " + name, Person: person, Name: "deck of " + name,
 		Settings: []byte(`{}`), Created: now}))
+	must(t, db.OAuth.SaveClient(ctx, store.OAuthClient{ID: "program", Kind: store.ClientRegistered,
+		Redirects: []string{"https://a.example/"}, Created: now}))
+	must(t, db.OAuth.AddRequest(ctx, store.OAuthRequest{ID: "request " + name, Client: "program",
+		Expires: now.Add(time.Hour)}))
+	must(t, db.OAuth.Consent(ctx, "request "+name, store.OAuthConsent{Person: person, Code: "code " + name,
+		Expires: now.Add(time.Hour)}))
+	must(t, db.OAuth.Exchange(ctx, "code "+name, store.Key{ID: "grant " + name, Person: person, Hash: "grant " + name,
+		Created: now}, now.Add(time.Hour), store.OAuthToken{Hash: "access " + name, Kind: store.TokenAccess,
+		Key: "grant " + name, Expires: now.Add(time.Hour)}))
+	must(t, db.Linked.Add(ctx, store.Linked{Issuer: "https://id.example", Subject: "s of " + name, Person: person,
+		Label: "label of " + name, Created: now, Used: now}, 9))
+	must(t, db.Linked.AddRound(ctx, store.OIDCRound{ID: "round " + name, Purpose: "confirm", Person: person,
+		Created: now, Expires: now.Add(time.Hour)}, 9))
+	must(t, db.Authenticators.Add(ctx, store.Authenticator{Person: person, Secret: "secret of " + name, Created: now},
+		[]string{"code of " + name}))
+	_, err = db.Passkeys.Add(ctx, store.Passkey{ID: "passkey of " + name, Person: person, Name: name,
+		Credential: []byte("{}"), Created: now, Used: now}, 9, nil)
+	must(t, err)
+	_, _, err = db.Approvals.Ask(ctx, store.Approval{ID: "approval of " + name, Person: person, Tool: "lamp",
+		Asked:   now,
+		Expires: now.Add(time.Hour)}, 9, 9)
+	must(t, err)
 	must(t, db.Learn.SaveTalk(ctx, "asker "+name, person, []byte(`{}`), now.Add(time.Hour)))
 }
 
 // unownedTables are the tables without personal data. An audit link contains only the id, time and
 // digests of a call.
 var unownedTables = []string{"counters", "leases", "media", "admin_events", "sign_in_tries", "audit_chains",
-	"audit_links", "secrets", "installation", "written_by", "speech_engines"}
+	"audit_links", "secrets", "installation", "written_by", "speech_engines", "oauth_clients"}
 
 // Removing a person deletes all their data, and nothing of others.
 func TestRemovePerson(t *testing.T) {

@@ -14,7 +14,7 @@ func TestFiltersUseIndexes(t *testing.T) {
 	}
 	defer db.Close()
 	behind := RecordCursor{At: time.Now(), ID: "x"}
-	check := func(index, query string, args []any) {
+	planOf := func(query string, args []any) string {
 		t.Helper()
 		steps, err := all(t.Context(), db, func(s scanner) (detail string, err error) {
 			var id, parent, unused int
@@ -23,7 +23,11 @@ func TestFiltersUseIndexes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := strings.Join(steps, "; ")
+		return strings.Join(steps, "; ")
+	}
+	check := func(index, query string, args []any) {
+		t.Helper()
+		plan := planOf(query, args)
 		if !strings.Contains(plan, "INDEX "+index+" (") || !strings.HasPrefix(plan, "SEARCH") ||
 			strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {
 			t.Errorf("it should go by %s: %s\n%s", index, plan, query)
@@ -41,6 +45,10 @@ func TestFiltersUseIndexes(t *testing.T) {
 			query, args := f.query(50)
 			check(index, query, args)
 		}
+	}
+	plan := planOf((&TraceFilter{Owner: "p1", Recorded: true}).query(50))
+	if !strings.HasPrefix(plan, "SCAN recordings USING COVERING INDEX") || !strings.Contains(plan, "(turn=?)") {
+		t.Errorf("turns with a recording should be found from the recordings: %s", plan)
 	}
 	for index, f := range map[string]CallFilter{
 		"calls_person":       {},

@@ -29,6 +29,13 @@ const usedTokenRetention = 24 * time.Hour
 // which limits hold, is over.
 const minUsage = 72 * time.Hour
 
+// Lifetimes of OAuth clients: of one that nobody has let in, and of one after its last use once its
+// keys are revoked. Some clients register anew for each connection.
+const (
+	unusedClientLife = time.Hour
+	usedClientLife   = 30 * 24 * time.Hour
+)
+
 // Purge deletes old rows and returns their number. Large tables are emptied in small batches, so
 // that others can write in between. The SQLite file is shrunk afterwards.
 func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
@@ -57,12 +64,16 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		before time.Time
 	}{
 		{`DELETE FROM pages WHERE at < $1`, l.Exchanges},
+		{`DELETE FROM chat_sessions WHERE updated_at < $1`, l.Exchanges},
 		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-usedTokenRetention)},
 		{`DELETE FROM learn_talks WHERE until_at < $1`, l.Now},
 		{`DELETE FROM bind_pending WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`,
 			l.Now.Add(-PeerRequestLife)},
 		{`DELETE FROM sign_ins WHERE seen_at < $1`, l.Now.Add(-SignInIdle)},
+		// An expired round is kept for a while, so that whoever comes back late is told so.
+		{`DELETE FROM oidc_rounds WHERE expires_at < $1`, l.Now.Add(-time.Hour)},
+		{`DELETE FROM approvals WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
 		{`DELETE FROM sign_in_tries WHERE began_at < $1`, l.Now.Add(-time.Hour)},
 	} {
@@ -75,6 +86,8 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		usage = today
 	}
 	n, err := db.SpeechUsage.purge(ctx, usage)
+	total, errs = total+n, append(errs, err)
+	n, err = db.OAuth.purge(ctx, l.Now, l.Now.Add(-unusedClientLife), l.Now.Add(-usedClientLife))
 	total, errs = total+n, append(errs, err)
 	n, err = db.purgeAudit(ctx, l.Calls)
 	total += n

@@ -125,6 +125,12 @@ type RecordingUsage struct {
 	Bytes int64 `json:"bytes"` // of sound
 }
 
+// Total returns how much is recorded of all devices.
+func (t Recordings) Total(ctx context.Context) (RecordingUsage, error) {
+	return one(ctx, t.db, func(s scanner) (u RecordingUsage, err error) { return u, s.Scan(&u.Turns, &u.Bytes) },
+		`SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM recordings`)
+}
+
 // Usage returns how much is recorded of a device.
 func (t Recordings) Usage(ctx context.Context, device int64) (RecordingUsage, error) {
 	return one(ctx, t.db, func(s scanner) (u RecordingUsage, err error) { return u, s.Scan(&u.Turns, &u.Bytes) },

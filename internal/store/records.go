@@ -27,6 +27,7 @@ type TraceFilter struct {
 	Channel     string
 	Outcome     string    // an outcome, or Wrong
 	From, Until time.Time // start time, from From to before Until
+	Recorded    bool      // only turns with a recording
 	After       RecordCursor
 }
 
@@ -90,8 +91,14 @@ func (f *TraceFilter) query(limit int) (string, []any) {
 	w.and(f.Outcome != "" && f.Outcome != "done", "outcome <> 'done'") // the condition of a partial index
 	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
 	w.between(f.From, f.Until, f.After, "turn")
+	from := ` FROM traces`
+	if f.Recorded {
+		// SQLite reads the left side of a cross join first: there are few recordings.
+		from = ` FROM (SELECT turn AS recorded FROM recordings) AS r CROSS JOIN traces`
+		w.and(true, "turn = recorded")
+	}
 	rest := w.page("turn", limit)
-	return `SELECT ` + traceColumns + ` FROM traces` + rest, w.args
+	return `SELECT ` + traceColumns + from + rest, w.args
 }
 
 // maxToolQueries is the number of tools matching a pattern up to which they are queried one by one.
@@ -252,6 +259,10 @@ func (t Traces) ForgetSaid(ctx context.Context, owner string, bot int64) error {
 func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
 	if _, err := t.db.exec(ctx,
 		`DELETE FROM pages WHERE bot IN (SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2))`, owner,
+		bot); err != nil {
+		return 0, err
+	}
+	if _, err := t.db.exec(ctx, `DELETE FROM chat_sessions WHERE owner = $1 AND ($2 = 0 OR bot = $2)`, owner,
 		bot); err != nil {
 		return 0, err
 	}

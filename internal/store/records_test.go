@@ -40,6 +40,12 @@ func recorded(t *testing.T, o store.Options) *store.DB {
 			Question: "q", Answer: "a"}))
 	}
 	must(t, db.Calls.Add(ctx, calls))
+	d, err := db.Devices.Seen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "aa", Client: "c", At: now})
+	must(t, err)
+	for i := 0; i < 40; i += 5 {
+		must(t, db.Recordings.Add(ctx, store.Recording{Turn: fmt.Sprintf("turn-%02d", i), Device: d.Number,
+			Expires: now.Add(24 * time.Hour)}, store.RecordedSound{Question: make([]byte, i)}))
+	}
 	return db
 }
 
@@ -72,6 +78,9 @@ func TestFindTraces(t *testing.T) {
 			{"done", store.TraceFilter{Owner: "p1", Outcome: "done"}, func(i int) bool { return i%4 < 2 }},
 			{"of some minutes", store.TraceFilter{Owner: "p1", From: now.Add(3 * time.Minute),
 				Until: now.Add(5 * time.Minute)}, func(i int) bool { return i >= 6 && i < 10 }},
+			{"recorded", store.TraceFilter{Owner: "p1", Recorded: true}, func(i int) bool { return i < 39 && i%5 == 0 }},
+			{"recorded ones of a channel", store.TraceFilter{Owner: "p1", Recorded: true, Channel: "mcp"},
+				func(i int) bool { return i < 39 && i >= 20 && i%5 == 0 }},
 			{"of it all", store.TraceFilter{Owner: "p1", Bot: 1, Channel: "lingzhu", Outcome: store.Wrong,
 				From: now.Add(time.Minute), Until: now.Add(8 * time.Minute)},
 				func(i int) bool { return i >= 2 && i < 16 && i%4 == 2 }},

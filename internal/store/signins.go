@@ -67,6 +67,17 @@ func (t SignIns) Replace(ctx context.Context, id, by string, at time.Time) error
 		millis(at), id)
 }
 
+// Rename changes the token of a sign-in. It stays as confirmed as it was.
+func (t SignIns) Rename(ctx context.Context, id, by string) error {
+	return t.db.execOne(ctx, `UPDATE sign_ins SET id = $1 WHERE id = $2`, by, id)
+}
+
+// Unconfirm makes a person confirm again in all browsers except one.
+func (t SignIns) Unconfirm(ctx context.Context, person, but string) error {
+	_, err := t.db.exec(ctx, `UPDATE sign_ins SET confirmed_at = 0 WHERE person = $1 AND id <> $2`, person, but)
+	return err
+}
+
 // Remove ends a person's sign-in.
 func (t SignIns) Remove(ctx context.Context, person, id string) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
@@ -74,14 +85,20 @@ func (t SignIns) Remove(ctx context.Context, person, id string) error {
 	})
 }
 
-// RemoveOthers ends all sign-ins of a person except one, or all if but is empty, and returns their
-// number.
-func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (n int64, err error) {
+// RemoveOthers ends all sign-ins of a person except one, or all if but is empty, and the access of
+// all programs that the person let in by OAuth, as whoever was signed in may have done so. It
+// returns the number of sign-ins.
+func (t SignIns) RemoveOthers(ctx context.Context, person, but string, at time.Time) (n int64, err error) {
 	err = t.db.changeAccess(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
-		if err == nil {
-			n, err = res.RowsAffected()
+		// Codes first: the exchange of one holds its row until the key is there.
+		if _, err := tx.ExecContext(ctx, `DELETE FROM oauth_requests WHERE person = $1`, person); err != nil {
+			return err
 		}
+		if _, err := tx.ExecContext(ctx, `UPDATE keys SET revoked_at = $1 WHERE person = $2 AND client <> ''
+			AND revoked_at IS NULL`, millis(at), person); err != nil {
+			return err
+		}
+		n, err = affected(tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but))
 		return err
 	})
 	return n, err

@@ -75,6 +75,17 @@ func (t SpeechUsage) OfDay(ctx context.Context, day, owner string) (map[int64]Sp
 	return out, err
 }
 
+// EnginesOfDay returns what was used of each engine on a day, by their names.
+func (t SpeechUsage) EnginesOfDay(ctx context.Context, day string) (map[string]SpeechUse, error) {
+	sums, err := all(ctx, t.db, readSpeechSum, `SELECT '', engine, `+speechSums+`
+		FROM speech_usage u WHERE day = $1 GROUP BY engine`, day)
+	out := map[string]SpeechUse{}
+	for _, s := range sums {
+		out[s.Name] = s.SpeechUse
+	}
+	return out, err
+}
+
 const speechSums = `CAST(SUM(u.uses) AS BIGINT), CAST(SUM(u.heard_ms) AS BIGINT),
 	CAST(SUM(u.characters) AS BIGINT), CAST(SUM(u.cost) AS BIGINT)`
 

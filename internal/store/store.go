@@ -62,30 +62,40 @@ type Options struct {
 
 // DB is an open database. Each exported field accesses one group of tables.
 type DB struct {
-	People        People
-	Keys          Keys
-	Bots          Bots
-	Bindings      Bindings
-	Conversations Conversations
-	Traces        Traces
-	Media         Media
-	Upstreams     Upstreams
-	SpeechEngines SpeechEngines
-	SpeechUsage   SpeechUsage
-	ShimNodes     ShimNodes
-	ToolRules     ToolRules
-	Calls         Calls
-	Leases        Leases
-	Learn         Learn
-	Devices       Devices
-	Outbox        Outbox
-	Timers        Timers
-	Recordings    Recordings
-	Peers         Peers
-	SignIns       SignIns
-	AdminEvents   AdminEvents
-	Audit         Audit
-	Secrets       Secrets
+	People          People
+	Keys            Keys
+	Bots            Bots
+	Bindings        Bindings
+	Conversations   Conversations
+	Traces          Traces
+	Media           Media
+	Upstreams       Upstreams
+	UpstreamSignIns UpstreamSignIns
+	Pins            Pins
+	SpeechEngines   SpeechEngines
+	SpeechUsage     SpeechUsage
+	ShimNodes       ShimNodes
+	ToolRules       ToolRules
+	ToolSets        ToolSets
+	ToolWordings    ToolWordings
+	ChatSessions    ChatSessions
+	Calls           Calls
+	Leases          Leases
+	Learn           Learn
+	Devices         Devices
+	Outbox          Outbox
+	Timers          Timers
+	Recordings      Recordings
+	Peers           Peers
+	SignIns         SignIns
+	Linked          LinkedPeople
+	Authenticators  Authenticators
+	Passkeys        Passkeys
+	Approvals       Approvals
+	OAuth           OAuth
+	AdminEvents     AdminEvents
+	Audit           Audit
+	Secrets         Secrets
 
 	w, r         *sql.DB // SQLite: w is a single connection; PostgreSQL: both are one pool
 	longPool     *sql.DB // for long-running statements; nil for SQLite, see [longRunning]
@@ -129,10 +139,15 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Traces = Traces{db}
 	db.Media = Media{db}
 	db.Upstreams = Upstreams{db}
+	db.UpstreamSignIns = UpstreamSignIns{db}
+	db.Pins = Pins{db}
 	db.SpeechEngines = SpeechEngines{db}
 	db.SpeechUsage = SpeechUsage{db}
 	db.ShimNodes = ShimNodes{db}
 	db.ToolRules = ToolRules{db}
+	db.ToolSets = ToolSets{db}
+	db.ToolWordings = ToolWordings{db}
+	db.ChatSessions = ChatSessions{db}
 	db.Calls = Calls{db}
 	db.Leases = Leases{db}
 	db.Learn = Learn{db}
@@ -141,7 +156,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Timers = Timers{db}
 	db.Recordings = Recordings{db}
 	db.Peers = Peers{db}
-	db.SignIns = SignIns{db}
+	db.SignIns, db.Linked = SignIns{db}, LinkedPeople{db}
+	db.Authenticators, db.Passkeys = Authenticators{db}, Passkeys{db}
+	db.Approvals = Approvals{db}
+	db.OAuth = OAuth{db}
 	db.AdminEvents = AdminEvents{db}
 	db.Audit = Audit{db}
 	db.Secrets = Secrets{db}

@@ -17,24 +17,29 @@ type Upstream struct {
 	Kind     string          `json:"kind"`
 	Settings json.RawMessage `json:"-"` // a JSON object whose secrets are sealed
 	// TokenHash is the hash of the token with which the peer connects; empty: it does not connect.
-	TokenHash string    `json:"-"`
-	Version   int64     `json:"-"` // incremented by every change
+	TokenHash string `json:"-"`
+	Version   int64  `json:"-"` // incremented by every change
+	Pins      int64  `json:"-"` // incremented by every approval of changed tools
+	// Everybody means that all others may sign in to it, if its owner is an admin.
+	Everybody bool      `json:"-"`
 	Created   time.Time `json:"created_at"`
 }
 
 // Upstreams accesses the table of upstreams.
 type Upstreams struct{ db *DB }
 
-const upstreamColumns = `number, owner, slug, kind, settings, token_hash, version, created_at`
+const upstreamColumns = `number, owner, slug, kind, settings, token_hash, version, created_at, pins, everybody`
 
 func readUpstream(s scanner) (u Upstream, err error) {
 	var (
 		settings string
 		token    sql.NullString
 		created  int64
+		all      int64
 	)
-	err = s.Scan(&u.Number, &u.Owner, &u.Slug, &u.Kind, &settings, &token, &u.Version, &created)
+	err = s.Scan(&u.Number, &u.Owner, &u.Slug, &u.Kind, &settings, &token, &u.Version, &created, &u.Pins, &all)
 	u.Settings, u.TokenHash, u.Created = json.RawMessage(settings), token.String, fromMillis(created)
+	u.Everybody = all != 0
 	return u, err
 }
 
@@ -49,7 +54,7 @@ func (t Upstreams) Add(ctx context.Context, u Upstream) (Upstream, error) {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO upstreams (`+upstreamColumns+
-			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0)`,
 			u.Number, u.Owner, u.Slug, u.Kind, string(u.Settings), nullString(u.TokenHash), u.Version,
 			millis(u.Created))
 		return err

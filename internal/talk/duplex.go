@@ -9,8 +9,9 @@ import (
 type DuplexBot interface {
 	Bot
 	// Converse begins a conversation by sound, and does not wait for its connection. The turn has
-	// no parts; it tells who talks, and what was said before. It belongs to the conversation. Hear
-	// is called when a bot that [Duplex.FindsTurns] finds speech; it must not wait.
+	// no parts; it tells who talks, what was said before, and the manner. It belongs to the
+	// conversation. Hear is called when a bot that [Duplex.FindsTurns] finds speech; it must not
+	// wait.
 	Converse(opening *Turn, hear func(Hearing)) Duplex
 }
 
@@ -23,8 +24,18 @@ type Duplex interface {
 	Clear()
 	// FindsTurns reports that the bot finds out when the person has finished.
 	FindsTurns() bool
+	// Use returns what the conversation has used since the last call.
+	Use() Use
 	// Close ends the conversation.
 	Close()
+}
+
+// Use is what a conversation by sound has used of a service.
+type Use struct {
+	Heard      time.Duration // sound that the service got
+	Characters int           // that it spoke
+	// Cost is what that costs, in millionths of the currency in which prices are given.
+	Cost int64
 }
 
 // HearingRate and SpeakingRate are the sample rates of what a person says and of what a bot
@@ -50,6 +61,14 @@ const (
 type Spoken struct {
 	Conversation Duplex
 	Playback     Playback
+	Manner       Manner
+}
+
+// Manner is how a bot speaks to somebody. Zero values mean its own settings.
+type Manner struct {
+	Voice    string // as the bot's service calls it
+	Language string // of the conversation, BCP 47
+	Speed    float64
 }
 
 // Playback plays an answer.
@@ -59,6 +78,8 @@ type Playback interface {
 	Play(sound []byte) error
 	// Text adds what the sound from here on says.
 	Text(piece string)
+	// Fail has the person told of a failure after what is played. It comes before Finish or Stop.
+	Fail(f *Failure)
 	// Finish marks the end of the answer.
 	Finish()
 	// Stop drops what was not played.

@@ -8,6 +8,7 @@ package talk
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"patchbay/internal/i18n"
@@ -127,6 +128,16 @@ func (t *Turn) Images() []*Image {
 		}
 	}
 	return out
+}
+
+// ConversationKey identifies the conversation: it is unique for its name and the person.
+// Unidentified people without a conversation do not share one.
+func (t *Turn) ConversationKey() string {
+	person := t.Person
+	if person == "" && t.Conversation == "" {
+		person = t.ID
+	}
+	return strconv.Itoa(len(person)) + ":" + person + t.Conversation
 }
 
 // Can reports whether the asker's device supports the named command.

@@ -14,6 +14,8 @@ const (
 	Unknown     Code = "unknown_tool"  // no such tool, or not visible to this caller
 	BadArgs     Code = "bad_arguments" // the arguments do not match the schema
 	Denied      Code = "denied"        // a rule of the owner forbids it
+	Held        Code = "held"          // the tool has changed, and its owner has not approved that
+	Unapproved  Code = "unapproved"    // it waits for an approval of its owner
 	RateLimited Code = "rate_limited"  // the caller exceeds its rate limit
 	Busy        Code = "busy"          // too many calls are running
 	Stopping    Code = "stopping"      // the server is stopping and accepts no new calls
@@ -39,7 +41,25 @@ type Error struct {
 	// that speak JSON-RPC; RPC is 0 if there is none.
 	RPC  int             `json:"rpc,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
+	// Ask, if not nil, means that nothing was done because the provider wants its owner's approval
+	// of this call. The hub asks, and repeats the call with [Call.Approved].
+	Ask *Ask `json:"ask,omitempty"`
 }
+
+// Ask is what a provider wants its owner to approve.
+type Ask struct {
+	// Kind is what it is about, for people, [AskRun].
+	Kind string `json:"kind"`
+	// Title says what is to be done, in a line.
+	Title string `json:"title"`
+	// Device is the id of the device that does it.
+	Device string `json:"device,omitempty"`
+	// Prepared is given back to the provider with the approval, in [Call.Prepared].
+	Prepared json.RawMessage `json:"prepared,omitempty"`
+}
+
+// AskRun is the kind of questions about programs that a device is to run.
+const AskRun = "run"
 
 // Fail returns an Error with err, which may be nil, as its cause.
 func Fail(code Code, told string, err error) *Error {

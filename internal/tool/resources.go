@@ -30,15 +30,38 @@ type Resource struct {
 	Size        int64           `json:"size,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
 	Meta        json.RawMessage `json:"_meta,omitempty"`
+	// Raw, if not nil, is the whole resource as a JSON object, as in the other types below.
+	Raw json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r Resource) MarshalJSON() ([]byte, error) {
+	type plain Resource
+	return rawOr(r.Raw, plain(r))
+}
+
+// rawOr returns raw, or v as JSON if raw is nil.
+func rawOr(raw json.RawMessage, v any) ([]byte, error) {
+	if raw != nil {
+		return raw, nil
+	}
+	return json.Marshal(v)
 }
 
 // Template is an MCP resource template: a URI template (RFC 6570) of resources.
 type Template struct {
-	URITemplate string `json:"uriTemplate"`
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	MIME        string `json:"mimeType,omitempty"`
+	URITemplate string          `json:"uriTemplate"`
+	Name        string          `json:"name"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	MIME        string          `json:"mimeType,omitempty"`
+	Raw         json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (t Template) MarshalJSON() ([]byte, error) {
+	type plain Template
+	return rawOr(t.Raw, plain(t))
 }
 
 // Contents is the content of a resource or of a part of it: text, or bytes in base64.
@@ -48,6 +71,20 @@ type Contents struct {
 	Text *string         `json:"text,omitempty"`
 	Blob []byte          `json:"blob,omitempty"`
 	Meta json.RawMessage `json:"_meta,omitempty"`
+	Raw  json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (c Contents) MarshalJSON() ([]byte, error) {
+	type plain Contents
+	return rawOr(c.Raw, plain(c))
+}
+
+// Subscriber is a [ResourceProvider] that has to know which of its resources somebody watches.
+type Subscriber interface {
+	// Subscribe is called when one more caller watches a resource, and unsubscribe when it does no
+	// longer. It returns [ErrNotFound] for a resource that cannot be one of the provider.
+	Subscribe(ctx context.Context, who Caller, uri string) (unsubscribe func(), err error)
 }
 
 // PromptProvider is a [Provider] that also has prompts, which a person picks to start with.
@@ -62,12 +99,24 @@ type PromptProvider interface {
 	Complete(ctx context.Context, who Caller, prompt, argument, value string) ([]string, error)
 }
 
+// Completer is a provider with completions of its own. It is asked instead of
+// [PromptProvider.Complete].
+type Completer interface {
+	// CompleteRef returns the result's member completion, a JSON object, for what is requested:
+	// ref is the provider's own name of a prompt, or the URI template of a resource, and rest the
+	// other parameters of MCP's completion/complete. It returns [ErrNotFound] for a template of
+	// another provider.
+	CompleteRef(ctx context.Context, who Caller, kind, ref string, rest json.RawMessage) (json.RawMessage, error)
+}
+
 // Prompt is an MCP prompt: a text with arguments that a person fills in.
 type Prompt struct {
 	Name        string     `json:"name"`
 	Title       string     `json:"title,omitempty"`
 	Description string     `json:"description,omitempty"`
 	Arguments   []Argument `json:"arguments,omitempty"`
+	// Raw, if not nil, is the whole prompt as a JSON object, but for the name.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Argument is an argument of a prompt.
@@ -82,6 +131,8 @@ type Argument struct {
 type PromptResult struct {
 	Description string    `json:"description,omitempty"`
 	Messages    []Message `json:"messages"`
+	// Raw, if not nil, is the whole result as a JSON object.
+	Raw json.RawMessage `json:"-"`
 	// InputRequired means that the provider needs input first, as in [Result].
 	InputRequired *InputRequired `json:"-"`
 }

@@ -37,9 +37,15 @@ type Tool struct {
 	// Icons and Meta are passed on to callers; nil if there are none.
 	Icons json.RawMessage `json:"icons,omitempty"`
 	Meta  json.RawMessage `json:"_meta,omitempty"`
+	// Extra has further members of the tool as its provider lists it, and "annotations" with
+	// further ones of those: a JSON object, or nil. They are passed on.
+	Extra json.RawMessage `json:"extra,omitempty"`
 	// Dangerous tools are hidden and refused until their owner allows them by name. They reboot
 	// a device, replace its firmware, or do something that cannot be undone.
 	Dangerous bool `json:"dangerous,omitempty"`
+	// Held tools have changed since their owner saw them: they are hidden and refused until the
+	// owner approves the new form.
+	Held bool `json:"held,omitempty"`
 	// Audience is MCP's audience annotation: "user" hides the tool from models. Empty means
 	// everybody.
 	Audience string `json:"for,omitempty"`
@@ -59,8 +65,11 @@ func ReadOnlyHints() Hints {
 	return Hints{ReadOnly: &yes, Destructive: &no, Idempotent: &yes, OpenWorld: &no}
 }
 
-// IsReadOnly reports whether the tool is declared to change nothing.
-func (t *Tool) IsReadOnly() bool { return t.Hints.ReadOnly != nil && *t.Hints.ReadOnly }
+// IsReadOnly reports whether the tool is declared to change nothing. A tool that is also declared
+// destructive is not.
+func (t *Tool) IsReadOnly() bool {
+	return t.Hints.ReadOnly != nil && *t.Hints.ReadOnly && (t.Hints.Destructive == nil || !*t.Hints.Destructive)
+}
 
 // Caller identifies the account a call is made for, and the program, key or bot that makes it.
 type Caller struct {
@@ -92,6 +101,9 @@ type Caller struct {
 	Program string `json:"program,omitempty"`
 	// Device is the id of the device the caller claims to be, if any.
 	Device string `json:"device,omitempty"`
+	// Via are the ids of the installations of Patchbay that the request came through, separated by
+	// spaces.
+	Via string `json:"via,omitempty"`
 	// Lang is the language of texts for people, "zh" or "en".
 	Lang string `json:"lang,omitempty"`
 }
@@ -105,9 +117,18 @@ type Call struct {
 	// Args are the arguments, a JSON object.
 	Args   json.RawMessage `json:"args"`
 	Caller Caller          `json:"caller"`
-	// Answers and State are what the caller sends after [Result.InputRequired].
-	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	State   string                     `json:"state,omitempty"`
+	// Answers and State are what the caller sends after [Result.InputRequired]. Refusals are
+	// JSON-RPC errors instead of answers, if [InputRequired.Refusable] is set.
+	Answers  map[string]json.RawMessage `json:"answers,omitempty"`
+	Refusals map[string]json.RawMessage `json:"refusals,omitempty"`
+	State    string                     `json:"state,omitempty"`
+	// Approved says how the provider's owner has approved the call: [ApprovedOnce] or
+	// [ApprovedAlways]; empty if nobody was asked. Only the hub sets it. Prepared is what the
+	// provider has given with its question.
+	Approved string          `json:"approved,omitempty"`
+	Prepared json.RawMessage `json:"prepared,omitempty"`
+	// Abandoned means that the caller will not answer: the call of State ends without a result.
+	Abandoned bool `json:"abandoned,omitempty"`
 	// Capabilities are what the caller can be asked for.
 	Capabilities Capabilities `json:"can,omitzero"`
 	// Meta is the caller's _meta for the provider, a JSON object or nil.
@@ -117,16 +138,48 @@ type Call struct {
 	// has returned.
 	Progress func(Progress) `json:"-"`
 	Log      func(Log)      `json:"-"`
+	// LogLevel is the name of the least important level that Log takes; empty means "info".
+	LogLevel string `json:"log_level,omitempty"`
 	// Detach asks the caller to disconnect and fetch the result later, if its channel supports
 	// that; it may be nil.
 	Detach func() `json:"-"`
 }
 
+// How an owner has approved a call.
+const (
+	ApprovedOnce   = "once"
+	ApprovedAlways = "always" // and those like it, as far as the provider can tell
+)
+
 // Capabilities are what a caller can be asked for while a call runs.
 type Capabilities struct {
-	Elicit bool `json:"elicit,omitempty"` // MCP elicitation: its person fills in a form
-	Sample bool `json:"sample,omitempty"` // MCP sampling: its model completes a prompt
-	Roots  bool `json:"roots,omitempty"`  // MCP roots: its folders
+	Elicit      bool `json:"elicit,omitempty"`       // MCP elicitation: its person fills in a form
+	ElicitURL   bool `json:"elicit_url,omitempty"`   // or opens an address
+	Sample      bool `json:"sample,omitempty"`       // MCP sampling: its model completes a prompt
+	SampleTools bool `json:"sample_tools,omitempty"` // with tools of the server
+	Roots       bool `json:"roots,omitempty"`        // MCP roots: its folders
+	// Tasks means that the caller waits for no result, and fetches it later if the call takes long.
+	Tasks bool `json:"tasks,omitempty"`
+	// Apps means that the caller shows the pages of tools (MCP Apps).
+	Apps bool `json:"apps,omitempty"`
+}
+
+// CanAnswer reports whether the caller can be asked with a request of MCP (2025-11-25 client).
+func (c Capabilities) CanAnswer(method string, params json.RawMessage) bool {
+	var p struct {
+		Mode  string            `json:"mode"`
+		Tools []json.RawMessage `json:"tools"`
+	}
+	_ = json.Unmarshal(params, &p) // what is missing has its default
+	switch method {
+	case "elicitation/create":
+		return p.Mode == "url" && c.ElicitURL || p.Mode != "url" && c.Elicit
+	case "sampling/createMessage":
+		return c.Sample && (len(p.Tools) == 0 || c.SampleTools)
+	case "roots/list":
+		return c.Roots
+	}
+	return false
 }
 
 // Progress reports how far a call has come.
@@ -135,6 +188,10 @@ type Progress struct {
 	Total   float64 `json:"total,omitempty"` // 0 means unknown
 	Message string  `json:"message,omitempty"`
 }
+
+// LogLevels are the log levels of MCP, least important first (2025-11-25 server/utilities/logging,
+// "Log Levels"; RFC 5424 §6.2.1).
+var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // Log is a log line of a call. Level is the name of a syslog severity, such as "info".
 type Log struct {
@@ -155,6 +212,8 @@ type Result struct {
 	// IsError is true if the tool ran and failed; Content has the reason.
 	IsError bool            `json:"isError,omitempty"`
 	Meta    json.RawMessage `json:"_meta,omitempty"`
+	// Extra has the members that MCP does not define, as a JSON object; nil if there are none.
+	Extra json.RawMessage `json:"extra,omitempty"`
 	// InputRequired, if not nil, means that there is no result yet: the caller provides what
 	// is requested, and repeats the call with the answers.
 	InputRequired *InputRequired `json:"need,omitempty"`
@@ -167,6 +226,8 @@ type InputRequired struct {
 	// State is sent back with the answers. The caller can read it; handlers protect it from
 	// being changed.
 	State string `json:"state,omitempty"`
+	// Refusable means that the provider goes on if the caller answers with errors.
+	Refusable bool `json:"refusable,omitempty"`
 }
 
 // Request is a request to the caller.

@@ -183,6 +183,7 @@ type report struct {
 	out   io.Writer
 	total count
 	bad   []string // names of the steps that failed
+	again string   // failure messages, printed once more at the end
 }
 
 // count counts tests or steps.
@@ -227,6 +228,7 @@ func (r *report) add(name string, c count, title string, took time.Duration, res
 	r.total.skipped += c.skipped
 	if res.state == failed {
 		r.bad = append(r.bad, name)
+		r.again += name + "\n" + indent(reasons(res.more)) + "\n"
 	}
 	r.line(title, took, res)
 	for _, remark := range remarks {
@@ -260,8 +262,12 @@ func (r *report) line(name string, took time.Duration, res result) {
 	}
 }
 
-// end prints the summary.
+// end prints the summary. Whoever keeps only the end of a long output finds the failure messages
+// there too.
 func (r *report) end(took time.Duration) {
+	if r.again != "" {
+		fmt.Fprintf(r.out, "\nwhat failed:\n%s", r.again)
+	}
 	fmt.Fprintf(r.out, "\n%s\n", took.Round(100*time.Millisecond))
 	if len(r.bad) > 0 {
 		fmt.Fprintf(r.out, "failed: %s\n", strings.Join(r.bad, ", "))

@@ -85,6 +85,7 @@ type filter struct {
 	Tool, Key string
 	Outcome   string
 	Day       string // as 2026-03-23
+	Recorded  bool   // only turns with a recording
 	Everybody bool   // all people's records; for administrators
 	After     string
 	Live      bool
@@ -98,6 +99,7 @@ func readFilter(v *page.Visit) (f filter) {
 	f.Channel, f.Tool, f.Key, f.After = v.FormValue("channel"), strings.TrimSpace(v.FormValue("tool")),
 		v.FormValue("key"), v.FormValue("after")
 	f.Outcome = v.FormValue("outcome")
+	f.Recorded = v.FormValue("recorded") != ""
 	f.Everybody = v.IsAdmin() && v.FormValue("everybody") != ""
 	if day, err := time.ParseInLocation(time.DateOnly, v.FormValue("day"), v.Zone()); err == nil {
 		f.Day, f.from, f.until = v.FormValue("day"), day, day.AddDate(0, 0, 1)
@@ -116,7 +118,8 @@ func (f *filter) caller(v *page.Visit) control.Caller {
 
 // isSet reports whether the filter excludes any record.
 func (f *filter) isSet() bool {
-	return f.Bot != 0 || f.Channel != "" || f.Tool != "" || f.Key != "" || f.Outcome != "" || f.Day != "" || f.Everybody
+	return f.Bot != 0 || f.Channel != "" || f.Tool != "" || f.Key != "" || f.Outcome != "" || f.Day != "" || f.Recorded ||
+		f.Everybody
 }
 
 // path returns the URL of path with the filter and more pairs of names and values.
@@ -130,6 +133,9 @@ func (f *filter) path(path string, more ...string) string {
 		if field[1] != "" {
 			q.Set(field[0], field[1])
 		}
+	}
+	if f.Recorded {
+		q.Set("recorded", "on")
 	}
 	if f.Everybody {
 		q.Set("everybody", "on")
@@ -150,7 +156,8 @@ func bots(v *page.Visit) ([]store.Bot, error) {
 
 func (f *filter) turns(v *page.Visit, limit int) (control.TurnPage, error) {
 	return v.Instance.Control.Turns(v.Context(), f.caller(v), control.TurnQuery{
-		Bot: f.Bot, Channel: f.Channel, Outcome: f.Outcome, From: f.from, Until: f.until, After: f.After, Limit: limit,
+		Bot: f.Bot, Channel: f.Channel, Outcome: f.Outcome, From: f.from, Until: f.until, Recorded: f.Recorded,
+		After: f.After, Limit: limit,
 	})
 }
 

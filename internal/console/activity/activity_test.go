@@ -120,7 +120,12 @@ func TestRecordedTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)
+	asks(t, r, r.AddScript(t, nil, echoes), "good night")
 	path := "/activity/turns/" + said
+	if p := ada.Get("/activity?recorded=on"); strings.Count(p.Text, `class="record-turn"`) != 1 ||
+		!p.Contains(`href="`+path+`"`, `name="recorded" checked`) {
+		t.Errorf("the list of those that are recorded is %s", p.Text)
+	}
 	if p := ada.Get("/activity"); !p.Contains("recorded") {
 		t.Errorf("the list is %s", p.Text)
 	}

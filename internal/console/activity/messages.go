@@ -54,6 +54,7 @@ const (
 	msgTookAll        = i18n.Message("%s in all")
 	msgTook           = i18n.Message("took %s")
 	msgDone           = i18n.Message("answered")
+	msgOnlyRecorded   = i18n.Message("Only with a recording")
 	msgTurnRecorded   = i18n.Message("recorded")
 	msgRecordedUntil  = i18n.Message("The recording is kept until %s.")
 	msgFailed         = i18n.Message("failed")
@@ -146,6 +147,8 @@ var codes = map[string]i18n.Message{
 	"unknown_tool":    i18n.Message("There is no such tool, or not for this caller."),
 	"bad_arguments":   i18n.Message("The arguments were not what the tool takes."),
 	"denied":          i18n.Message("Your rules, or those of the key, do not allow it."),
+	"unapproved":      i18n.Message("The call waited for an approval, and nobody had decided yet."),
+	"held":            i18n.Message("The server of the tool has changed it, and its owner has not approved that."),
 	"rate_limited":    i18n.Message("It called too often. The rules of a key can set its rate."),
 	"cancelled":       i18n.Message("The caller gave up."),
 	"garbled":         i18n.Message("What the tool answered could not be used."),

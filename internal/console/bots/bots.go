@@ -32,6 +32,7 @@ func Routes() []page.Route {
 		{Pattern: "POST /bots/{bot}/test", Serve: try},
 		{Pattern: "GET /bots/{bot}/settings", Serve: settingsPage},
 		{Pattern: "POST /bots/{bot}/settings", Access: page.Confirmed, Serve: change},
+		{Pattern: "POST /bots/{bot}/accept", Access: page.Confirmed, Serve: acceptCertificate},
 		{Pattern: "POST /bots/{bot}/rotate", Access: page.Confirmed, Serve: rotate},
 		{Pattern: "GET /bots/{bot}/rotate", Access: page.Confirmed, Serve: rotatePage},
 		{Pattern: "GET /bots/{bot}/remove", Serve: removePage},

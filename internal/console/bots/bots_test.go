@@ -20,6 +20,7 @@ import (
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
+	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -337,6 +338,36 @@ func TestTry(t *testing.T) {
 	if p := ada.Get(fmt.Sprintf("/bots/%d", worse.Number)); !p.Contains("Failing", "the chat endpoint is off",
 		"openclaw config set it", "The bot failed") {
 		t.Errorf("its page is %s", p.Text)
+	}
+}
+
+// Who sees the fingerprint of a gateway's certificate can accept it.
+func TestCertificate(t *testing.T) {
+	const fingerprint = "9d5cebf765657a1dc771d9c8f2e784e7294f9d09c11e5f948541fdafb03a8bc5"
+	r := consoletest.New(t, consoletest.Options{
+		Options: hubtest.Options{Kinds: []hub.Kind{agents.New(agents.Options{}).Kind()}},
+		Control: control.Options{Health: func(store.Bot) control.Health {
+			return control.Health{Problem: i18n.Message("its certificate is unknown").With(), Code: control.NodeUntrusted,
+				Certificate: &control.Certificate{Shown: fingerprint}}
+		}},
+	}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
+	b := of(t, r, r.Person, "claw", agents.KindName, map[string]string{"url": "wss://there:18789"})
+	ada, bob, path := r.SignedInAs(r.Person), r.SignedInAs(r.Bob), fmt.Sprint("/bots/", b.Number)
+	if p := ada.Get(path); !p.Contains("Certificate not accepted", "its certificate is unknown", fingerprint,
+		"Accept this certificate", "data-confirm") {
+		t.Errorf("its page is %s", p.Text)
+	}
+	if p := bob.Post(path+"/accept", "fingerprint", fingerprint); p.Status != http.StatusNotFound {
+		t.Errorf("somebody else gets %d", p.Status)
+	}
+	ada.Post(path+"/accept", "fingerprint", fingerprint)
+	var set agents.Settings
+	b, err := r.Registry.Find(t.Context(), r.Person.ID, "claw")
+	if err == nil {
+		err = r.Registry.Settings(b, &set)
+	}
+	if err != nil || set.TLSFingerprint != fingerprint {
+		t.Errorf("%q, %v", set.TLSFingerprint, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/approve"
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/rokid"
@@ -66,7 +67,8 @@ func TestWrongInBothLanguages(t *testing.T) {
 	r := consoletest.New(t, consoletest.Options{Options: hubtest.Options{
 		Kinds: kinds,
 		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) },
-			func() any { return new(quiz.Settings) }, func() any { return new(xiaozhi.BotVoice) }},
+			func() any { return new(quiz.Settings) }, func() any { return new(approve.Settings) },
+			func() any { return new(xiaozhi.BotVoice) }},
 	}}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
 	english, chinese := r.SignedInAs(r.Person), r.SignedInAs(r.Person)
 	site, err := url.Parse(r.URL)

@@ -6,8 +6,11 @@ import (
 	"patchbay/internal/talk"
 )
 
+// connectorKind is the kind of bot that our own plugin for OpenClaw answers for.
+const connectorKind = "connector"
+
 // kindOrder is the order in which kinds are listed.
-var kindOrder = []string{"openai", "realtime", "openclaw", "eyeclaw", "echo"}
+var kindOrder = []string{"openai", "realtime", connectorKind, "openclaw", "eyeclaw", "echo"}
 
 // kindWords are the texts of kinds that bring none of their own ([hub.Kind.Text]): those whose
 // settings are shown in several groups.
@@ -17,9 +20,14 @@ var kindWords = map[string]hub.KindText{
 		About: i18n.Message("Any model with an OpenAI-compatible API: Ollama, llama.cpp, vLLM, OpenAI, DeepSeek …"),
 		Needs: i18n.Message("Needs an address and the model's name, and perhaps a key."),
 	},
-	"eyeclaw": {
-		Name:  i18n.Message("OpenClaw, by the EyeClaw plugin"),
+	connectorKind: {
+		Name:  i18n.Message("OpenClaw, from behind a router"),
 		About: i18n.Message("A plugin inside OpenClaw connects to here. Good for a computer at home that nobody can reach."),
+		Needs: i18n.Message("Needs three commands on that computer."),
+	},
+	"eyeclaw": {
+		Name:  i18n.Message("OpenClaw before 2026.3.2, by the EyeClaw plugin"),
+		About: i18n.Message("For plugins that are installed already: the EyeClaw plugin can no longer be installed."),
 		Needs: i18n.Message("Needs some commands on that computer."),
 	},
 	"openclaw": {
@@ -108,6 +116,8 @@ const (
 	msgToken      = i18n.Message("Its token")
 	msgTokenTold  = i18n.Message("Keep it now: it is not shown again. If it is lost, make another.")
 	msgThere      = i18n.Message("At the computer where OpenClaw runs")
+	msgConnect    = i18n.Message("Run these commands one after the other, and keep them now: the key in the last is not shown again. The plugin then connects to here, and the light below turns green.")
+	msgDownload   = i18n.Message("Download the plugin")
 	msgThereTold  = i18n.Message("Run these commands one after the other. The last restarts the gateway; the plugin connects to here then, and the light below turns green.")
 	msgAdded      = i18n.Message("%s is added")
 	msgToBot      = i18n.Message("To its page")

@@ -105,3 +105,18 @@ func remove(v *page.Visit) {
 	}
 	v.Redirect("/bots?done=removed")
 }
+
+// acceptCertificate pins the certificate of the bot's gateway whose fingerprint the visitor was
+// shown.
+func acceptCertificate(v *page.Visit) {
+	b, ok := find(v)
+	if !ok {
+		return
+	}
+	if _, err := v.Instance.Control.ChangeBot(v.Context(), v.Caller(), control.BotChange{Bot: v.PathValue("bot"),
+		Settings: map[string]string{"tls_fingerprint": v.FormValue("fingerprint")}}); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Redirect(botPath(b, ""))
+}

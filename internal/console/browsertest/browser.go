@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 
 	weblog "github.com/chromedp/cdproto/log"
@@ -242,6 +243,20 @@ func (b *Browser) Cookie(name, value string) {
 	defer cancel()
 	if _, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value,
 		URL: b.base.String()}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// AddAuthenticator gives the browser an authenticator for passkeys.
+func (b *Browser) AddAuthenticator(o webauthn.VirtualAuthenticatorOptions) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, webauthn.AddVirtualAuthenticator,
+		webauthn.AddVirtualAuthenticatorParams{Options: &o}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
 	"patchbay/internal/store"
 )
 
@@ -46,6 +47,7 @@ func New(t testing.TB, o Options, routes func(*Rig) []page.Route) *Rig {
 	o.Control.Hub, o.Control.Accounts = r.Hub, r.Accounts
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	o.Control.Logger = log
+	o.Control.OAuth = oauth.New(oauth.Options{Store: r.Store})
 	r.Control = control.New(o.Control)
 	r.Instance = &page.Instance{
 		Accounts: r.Accounts, Control: r.Control, Lang: i18n.English, Version: "test", Logger: log,

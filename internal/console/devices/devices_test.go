@@ -109,6 +109,12 @@ func newInstance(t *testing.T) *installation {
 		Hear: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 			return h.listen(ctx, device, w)
 		},
+		Voice: control.VoiceActions{Mute: func(kind string) string {
+			if kind == "script" {
+				return control.MuteEngines
+			}
+			return ""
+		}},
 		BoardVoice: control.VoiceOptions{
 			Settings: func() any { return new(xiaozhi.VoiceSettings) },
 			Texts:    xiaozhi.VoiceTexts(),
@@ -231,7 +237,7 @@ func TestApprove(t *testing.T) {
 	others := h.AddScript(t, nil, nil) // ada's
 	h.own(h.Bob, "aa:aa:aa:aa:aa:02", "lamp")
 	if p := bob.Get("/devices/approve"); p.Status != http.StatusOK ||
-		!p.Contains("bobs bot", "Six digits", "a board repeats what it hears") || p.Contains(others.Name) {
+		!p.Contains("bobs bot", "Six digits") || p.Contains(others.Name) {
 		t.Fatalf("the form is %s", p.Text)
 	}
 	code := h.shows("aa:aa:aa:aa:aa:05")
@@ -253,7 +259,8 @@ func TestApprove(t *testing.T) {
 	}
 	p := bob.Post("/devices/approve", "code", code[:3]+" "+code[3:], "name", "radio", "bot", fmt.Sprint(bot.Number))
 	if !strings.HasPrefix(p.Path, "/devices/3?approved") || !p.Contains("Approved", "radio", "bobs bot",
-		"aa:aa:aa:aa:aa:05") {
+		"aa:aa:aa:aa:aa:05", "bobs bot cannot talk through it yet", "An administrator can set up voice") ||
+		p.Contains(`href="/settings/voice"`) {
 		t.Errorf("after that, bob is at %s: %s", p.Path, p.Text)
 	}
 	// An erased device can be approved again by its owner.

@@ -41,15 +41,17 @@ type status struct {
 // activeListener is somebody who listens to or views a device's surroundings.
 type activeListener struct {
 	Name  string    `json:"name"`
-	What  string    `json:"what"` // listen, record or photo
+	What  string    `json:"what"` // listen, record, photo or video
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
 // Texts for what a listener does or did, by kind.
 var (
-	msgEars   = map[string]i18n.Message{"listen": msgEarsLive, "record": msgEarsFile, "photo": msgEarsPhoto}
-	msgNoEars = map[string]i18n.Message{"listen": msgHeardLive, "record": msgHeardFile, "photo": msgHeardPhoto}
+	msgEars = map[string]i18n.Message{"listen": msgEarsLive, "record": msgEarsFile, "photo": msgEarsPhoto,
+		"video": msgEarsVideo}
+	msgNoEars = map[string]i18n.Message{"listen": msgHeardLive, "record": msgHeardFile, "photo": msgHeardPhoto,
+		"video": msgHeardVideo}
 )
 
 // conversationStats are the audio statistics of a conversation.

@@ -88,7 +88,7 @@ var msgTool = map[string]i18n.Message{
 	toolStatus: msgToolStatus, toolShow: msgShowText, "emotion": msgToolEmotion, toolAlert: msgAlert, toolPlay: msgPlay,
 	toolSay: msgSay, toolTimerSet: msgSetTimer, toolTimerList: msgListTimers, toolTimerCancel: msgCancelTimer,
 	toolStop: msgStop, toolPlayMusic: msgMusic, toolControlMusic: msgMusicControl,
-	toolRecord: msgRecord, "audio": msgToolAudio, toolReboot: msgRebootIt,
+	toolRecord: msgRecord, "audio": msgToolAudio, "video": msgToolVideo, toolReboot: msgRebootIt,
 	toolInfo: msgToolInfo, toolVolume: msgVolume, toolBrightness: msgBrightness, toolTheme: msgTheme,
 	toolPhoto:              msgPhoto,
 	"self.get_system_info": msgToolSystem, "self.reboot": msgRebootIt, "self.upgrade_firmware": msgToolUpgrade,

@@ -95,8 +95,6 @@ func (p pages) setUp(v *page.Visit) {
 		}
 	case wyoming:
 		in = control.VoiceSetup{}
-	default:
-		in.URL = ""
 	}
 	set, err := p.SetUpVoice(v.Context(), v.Operator(), in)
 	if err != nil {
@@ -159,6 +157,8 @@ func light(v *page.Visit, e *control.Engine) (page.State, string) {
 		return page.Bad, v.Text(msgFailing)
 	case control.EnginePaused:
 		return page.Wait, v.Text(msgPaused, v.FormatClock(e.Until))
+	case control.EngineSpent:
+		return page.Wait, v.Text(msgSpent)
 	case control.EngineRefused:
 		return page.Bad, v.Text(msgRefused)
 	case control.EngineBroken:

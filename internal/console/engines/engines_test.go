@@ -42,8 +42,8 @@ func fake() control.VoiceActions {
 			{Name: "base_url", Form: settings.FormText, Required: true, Text: settings.FieldText{Label: "Address"}}}}
 	return control.VoiceActions{
 		Kinds: func(i18n.Lang) []control.EngineKind { return []control.EngineKind{kind} },
-		Configured: func() []store.SpeechEngine {
-			return []store.SpeechEngine{{Name: "speech.url", Enabled: true}}
+		All: func(rows []store.SpeechEngine) []store.SpeechEngine {
+			return append([]store.SpeechEngine{{Name: "speech.url", Enabled: true}}, rows...)
 		},
 		Draft: func(e store.SpeechEngine, set control.SettingTexts) (store.SpeechEngine, []string, error) {
 			has, err := read(e)
@@ -204,6 +204,10 @@ func TestSetUp(t *testing.T) {
 	}
 	if p := set("service", "other", "key", "sk-1"); !p.Contains("Give the address of the service") {
 		t.Errorf("without an address: %s", p.Text)
+	}
+	if p := set("service", "openai", "url", "ftp://a.example", "key", "sk-1"); !p.Contains(`value="ftp://a.example"`,
+		"looks like https://api.openai.com/v1") {
+		t.Errorf("a service at another address: %s", p.Text)
 	}
 	if p := set("service", "other", "url", "http://a.example/v1", "key", "wrong"); !p.Contains("api_key is refused",
 		`value="http://a.example/v1"`) || p.Contains(`"wrong"`) {

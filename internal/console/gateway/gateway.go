@@ -33,6 +33,7 @@ func Routes() []page.Route {
 		{Pattern: "GET /gateway/shims/{shim}/live", Serve: shimLive},
 		{Pattern: "GET /gateway/shims/{shim}/edit", Access: page.Confirmed, Serve: editShim},
 		{Pattern: "POST /gateway/shims/{shim}/change", Access: page.Confirmed, Serve: changeShim},
+		{Pattern: "POST /gateway/shims/{shim}/accept", Access: page.Confirmed, Serve: acceptCertificate},
 		{Pattern: "POST /gateway/shims/{shim}/remove", Serve: removeShim},
 	}
 }

@@ -45,13 +45,16 @@ func newRig(t *testing.T) *rig {
 		},
 		NodePolicy: control.NodePolicy{Allow: []string{"camera.snap"}, Deny: []string{"sms.send"},
 			Dangerous: func(c string) bool { return c == "system.run" }},
-		Upstream: func(store.Upstream) control.UpstreamHealth {
+		Upstream: func(store.Upstream, string) control.UpstreamHealth {
 			return control.UpstreamHealth{State: control.UpstreamFailed,
 				Where: "ws://there:18789", Server: "OpenClaw", ServerVersion: "2026.9.6", Nodes: []control.ShimNode{
 					{Device: "board:1", Name: "Desk", State: control.UpstreamReady, Tools: 11, Taken: 9},
 					{Device: "board:2", Name: "Bed", State: control.NodePairing,
 						Message: i18n.Message("It has to be approved first.").With(),
 						Command: "openclaw devices approve 1-2"},
+					{Device: "board:3", Name: "Hall", State: control.NodeChanged,
+						Message:     i18n.Message("It has another one now.").With(),
+						Certificate: &control.Certificate{Shown: "0f0f", Pinned: "1e1e"}},
 				}}
 		},
 	}
@@ -184,16 +187,21 @@ func TestShims(t *testing.T) {
 	if p.Path != "/gateway/shims/1" {
 		t.Fatalf("%d at %s", p.Status, p.Path)
 	}
-	if text, _ := json.Marshal(r.sets[0]); string(text) != `{"devices":"[\"desk\",\"bed*\"]","mode":"","notices":"","title":"","token":"s3cret","url":"ws://there:18789"}` {
+	if text, _ := json.Marshal(r.sets[0]); string(text) != `{"devices":"[\"desk\",\"bed*\"]","mode":"","notices":"","title":"","tls_fingerprint":"","token":"s3cret","url":"ws://there:18789"}` {
 		t.Errorf("it is added with %s", text)
 	}
 	has(t, p, "home", "ws://there:18789", "OpenClaw 2026.9.6", "tools: 11, taken there: 9", "to be let in there",
-		"openclaw devices approve 1-2")
-	has(t, ada.Get("/gateway"), "home", "ready: 1 of 2", "to be let in there")
+		"openclaw devices approve 1-2", "Certificate changed", "It has another one now.", "0f0f", "1e1e",
+		"Accept this certificate", "data-confirm")
+	has(t, ada.Get("/gateway"), "home", "ready: 1 of 3", "to be let in there")
 	has(t, ada.Get("/gateway/shims/1/edit"), "One is kept", "desk\nbed*", `name="untoken"`)
 	ada.Post("/gateway/shims/1/change", "url", "ws://there:18789", "mode", "one", "title", "Boards")
-	if text, _ := json.Marshal(r.sets[1]); string(text) != `{"devices":"","mode":"one","notices":"","title":"Boards","url":"ws://there:18789"}` {
+	if text, _ := json.Marshal(r.sets[1]); string(text) != `{"devices":"","mode":"one","notices":"","title":"Boards","tls_fingerprint":"","url":"ws://there:18789"}` {
 		t.Errorf("it is changed by %s", text)
+	}
+	ada.Post("/gateway/shims/1/accept", "fingerprint", "0f0f")
+	if text, _ := json.Marshal(r.sets[2]); string(text) != `{"tls_fingerprint":"0f0f"}` {
+		t.Errorf("the certificate is accepted by %s", text)
 	}
 	r.bad = control.InputProblem(problem.Invalid, errors.New("use wss://"))
 	has(t, ada.Post("/gateway/shims/1/change", "url", "ws://far.example"), "use wss://", `value="ws://far.example"`)
@@ -201,6 +209,7 @@ func TestShims(t *testing.T) {
 	for _, p := range []consoletest.Page{
 		bob.Get("/gateway/shims/1"), bob.Get("/gateway/shims/1/edit"),
 		bob.Post("/gateway/shims/1/change", "url", "ws://x"), bob.Post("/gateway/shims/1/remove"),
+		bob.Post("/gateway/shims/1/accept", "fingerprint", "0f0f"),
 		bob.Get("/gateway/shims/x"),
 	} {
 		if p.Status != http.StatusNotFound || strings.Contains(p.Text, "there:18789") {

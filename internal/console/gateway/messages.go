@@ -126,4 +126,7 @@ const (
 	msgDevicesTip   = i18n.Message("A name on each line, * stands for any text; empty means all.")
 	msgNotices      = i18n.Message("Pass on what boards tell by themselves (it wakes the assistant there, which may cost)")
 	msgJoinTold     = i18n.Message("The owner there is asked twice: whether a node may connect, and what it may do. Dangerous tools, and those for people, are left out.")
+
+	msgPrint    = i18n.Message("Fingerprint of its certificate (SHA-256)")
+	msgPrintTip = i18n.Message("For a wss:// gateway with a certificate that it has made itself. With one from a public authority, leave it empty.")
 )

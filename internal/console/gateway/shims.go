@@ -18,7 +18,8 @@ type shimForm struct {
 	ID       int64 // 0 means a new one
 	Name     string
 	URL      string
-	Single   bool // all boards together are one node
+	Pin      string // fingerprint of the gateway's certificate
+	Single   bool   // all boards together are one node
 	Title    string
 	Devices  string // one name or pattern per line
 	Notices  bool
@@ -32,7 +33,7 @@ func shimURL(id int64) string { return "/gateway/shims/" + strconv.FormatInt(id,
 func shim(v *page.Visit, ctx context.Context) (d control.UpstreamDetail, err error) {
 	id, err := strconv.ParseInt(v.PathValue("shim"), 10, 64)
 	if err == nil {
-		d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
+		d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamOf{Upstream: id})
 		if err == nil && d.Kind != control.KindShim {
 			err = problem.New(problem.NotFound, msgNoShim)
 		}
@@ -66,6 +67,7 @@ func newShim(v *page.Visit) { v.Render(http.StatusOK, shimFormPage(v, shimForm{}
 func readShimForm(v *page.Visit) (f shimForm, set control.SettingTexts) {
 	f = shimForm{
 		Name: strings.TrimSpace(v.FormValue("name")), URL: strings.TrimSpace(v.FormValue("url")),
+		Pin:    strings.TrimSpace(v.FormValue("tls_fingerprint")),
 		Single: v.FormValue("mode") == "one",
 		Title:  strings.TrimSpace(v.FormValue("title")), Devices: v.FormValue("devices"),
 		Notices: v.FormValue("notices") != "",
@@ -78,6 +80,7 @@ func readShimForm(v *page.Visit) (f shimForm, set control.SettingTexts) {
 		}
 	}
 	put("url", f.URL, true)
+	put("tls_fingerprint", f.Pin, f.Pin != "")
 	put("mode", "one", f.Single)
 	put("title", f.Title, f.Single && f.Title != "")
 	devices := strings.Fields(strings.ReplaceAll(f.Devices, ",", " "))
@@ -119,6 +122,7 @@ func editShim(v *page.Visit) {
 	}
 	var kept struct {
 		URL     string
+		Pin     string `json:"tls_fingerprint"`
 		Token   string
 		Mode    string
 		Title   string
@@ -134,8 +138,8 @@ func editShim(v *page.Visit) {
 		return
 	}
 	v.Render(http.StatusOK, shimFormPage(v, shimForm{
-		ID: d.Number, Name: d.Slug, URL: kept.URL, Single: kept.Mode == "one", Title: kept.Title,
-		Devices: strings.Join(kept.Devices, "\n"),
+		ID: d.Number, Name: d.Slug, URL: kept.URL, Pin: kept.Pin, Single: kept.Mode == "one",
+		Title: kept.Title, Devices: strings.Join(kept.Devices, "\n"),
 		Notices: kept.Notices, HasToken: kept.Token != "",
 	}))
 }
@@ -164,6 +168,30 @@ func changeShim(v *page.Visit) {
 	v.Redirect(shimURL(d.Number))
 }
 
+// acceptCertificate pins the certificate whose fingerprint the visitor was shown.
+func acceptCertificate(v *page.Visit) {
+	d, err := shim(v, v.Context())
+	if err == nil {
+		_, err = v.Instance.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number,
+			Settings: control.SettingTexts{"tls_fingerprint": v.FormValue("fingerprint")}})
+	}
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Redirect(shimURL(d.Number))
+}
+
+// refusedNode returns a node that does not accept the certificate of its gateway, or nil.
+func refusedNode(u *control.Upstream) *control.ShimNode {
+	for i := range u.Nodes {
+		if u.Nodes[i].Certificate != nil {
+			return &u.Nodes[i]
+		}
+	}
+	return nil
+}
+
 func removeShim(v *page.Visit) {
 	d, err := shim(v, v.Context())
 	if err == nil {
@@ -179,7 +207,7 @@ func removeShim(v *page.Visit) {
 // gatewayState returns the status light of a gateway and its text.
 func gatewayState(v *page.Visit, u *control.Upstream) (page.State, string) {
 	if n := slices.IndexFunc(u.Nodes, func(n control.ShimNode) bool {
-		return n.State == control.NodePairing || n.State == control.NodeApproval
+		return n.State == control.NodePairing || n.State == control.NodeApproval || n.Certificate != nil
 	}); n >= 0 {
 		return shimNodeState(v, u.Nodes[n].State)
 	}
@@ -203,6 +231,10 @@ func shimNodeState(v *page.Visit, state string) (page.State, string) {
 		return page.Wait, v.Text(msgToBeLetIn)
 	case control.NodeApproval:
 		return page.Wait, v.Text(msgToBeApproved)
+	case control.NodeUntrusted:
+		return page.Bad, v.Text(page.MsgUntrusted)
+	case control.NodeChanged:
+		return page.Bad, v.Text(page.MsgCertChanged)
 	}
 	return "away", v.Text(msgUnknown)
 }

@@ -2,7 +2,6 @@ package home
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
+	"patchbay/internal/plug/eyeclaw/connector"
 )
 
 // setupPath is one path of the setup guide.
@@ -102,11 +103,7 @@ func setupLive(v *page.Visit) {
 // isLocal reports whether the address that the browser uses can be reached only from this machine.
 func isLocal(v *page.Visit) bool {
 	u, err := url.Parse(v.BaseURL())
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && netx.IsLoopback(u.Hostname())
 }
 
 // hostPort returns the parts of the address for programs that need them separately.
@@ -136,14 +133,10 @@ func nodeCommand(v *page.Visit) string {
 	return text
 }
 
-// pluginCommands returns the commands that set up the EyeClaw plugin on its computer, without those
-// that only the page of a new bot can provide.
+// pluginCommands returns the commands that set up our plugin at the computer of OpenClaw; the page
+// of a new bot has them with the bot's key.
 func pluginCommands(v *page.Visit) string {
-	return strings.Join([]string{
-		"openclaw plugins install @eyeclaw/eyeclaw",
-		"openclaw config set plugins.entries.eyeclaw.config.serverUrl " + v.BaseURL(),
-		"openclaw config set gateway.http.endpoints.chatCompletions.enabled true",
-	}, "\n")
+	return strings.Join(connector.Commands(v.BaseURL(), "KEY"), "\n")
 }
 
 // lastActivityText describes the last activity of a setup path.

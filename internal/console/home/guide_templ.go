@@ -1294,7 +1294,7 @@ func agentSteps(v *page.Visit, bots []control.BotStatus) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = choice(v, v.Text(msgAgentPlugin), v.Text(msgAgentPlugin1), "eyeclaw").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = choice(v, v.Text(msgAgentPlugin), v.Text(msgAgentPlugin1), "connector").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -175,5 +175,7 @@ var storageText = map[string]i18n.Message{"disk_full": msgDiskFull, "disk_errors
 
 // needsAttention reports whether there is anything to do.
 func needsAttention(g *control.Overview) bool {
-	return g.Storage != "" || g.Pairings > 0 || g.Waiting > 0 || len(g.Upstreams) > 0 || len(failingBots(g.Bots)) > 0
+	return g.Storage != "" || g.Approvals > 0 || g.Pairings > 0 || g.Waiting > 0 || g.NeedsVoice ||
+		len(g.Upstreams) > 0 ||
+		len(failingBots(g.Bots)) > 0
 }

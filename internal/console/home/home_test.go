@@ -58,8 +58,8 @@ func TestGuide(t *testing.T) {
 	for path, want := range map[string][]string{
 		"glasses": {"https://board.example.org/sse/rokid", "/bots/new?kind=echo", "Waiting for the first question"},
 		"board": {"https://board.example.org/xiaozhi/ota/", `href="/devices/approve"`, "Waiting for your board",
-			"it repeats what it hears", "bots cannot talk through it yet"},
-		"agent": {"serverUrl https://board.example.org\n", "/bots/new?kind=openai", "/bots/new?kind=eyeclaw",
+			"without a speech engine it repeats what it hears", "aloud if there is a speech engine"},
+		"agent": {"connection https://KEY@board.example.org", "/bots/new?kind=openai", "/bots/new?kind=connector",
 			"--host board.example.org --port 443 --tls", "Waiting for the first connection"},
 	} {
 		if p := ada.Get("/guide/" + path); p.Status != http.StatusOK || !p.Contains(want...) ||
@@ -103,7 +103,7 @@ func TestFirstPage(t *testing.T) {
 			}
 			return control.Health{}
 		},
-		Upstream: func(u store.Upstream) control.UpstreamHealth {
+		Upstream: func(u store.Upstream, _ string) control.UpstreamHealth {
 			if u.Slug == "well" {
 				return control.UpstreamHealth{State: control.UpstreamReady}
 			}
@@ -164,6 +164,41 @@ func TestFirstPage(t *testing.T) {
 	}
 	if p = ada.Get("/"); !p.Contains("None yet") || p.Contains("A device shows a code") {
 		t.Error(p.Text)
+	}
+}
+
+// The first page tells whoever has a device whose bot cannot talk to set up voice.
+func TestMuteBots(t *testing.T) {
+	mute := control.MuteEngines
+	r := newRig(t, control.Options{Voice: control.VoiceActions{Mute: func(string) string { return mute }}})
+	bot := echo(t, r)
+	ada := r.SignedInAs(r.Person)
+	const want = "The bot of a device cannot talk"
+	if p := ada.Get("/"); p.Contains(want) {
+		t.Errorf("without a device: %s", p.Text)
+	}
+	for i, n := range []account.NewDevice{{Person: r.Bob.ID}, {Person: r.Person.ID},
+		{Person: r.Person.ID, Bot: bot.Number}} {
+		_, code, err := r.Accounts.DeviceSeen(t.Context(), store.DeviceCall{Kind: "xiaozhi",
+			Hardware: fmt.Sprintf("02:00:00:00:00:%02d", i), Client: "c", At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Code = code
+		if _, err := r.Accounts.ApproveByCode(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if p := ada.Get("/"); p.Contains(want, `href="/settings/voice"`, "Set up voice") != (n.Bot != 0) {
+			t.Errorf("device %d: %s", i, p.Text)
+		}
+	}
+	if p := r.SignedInAs(r.Bob).Get("/"); p.Contains(want) {
+		t.Errorf("bob, whose device has no bot: %s", p.Text)
+	}
+	for _, mute = range []string{control.MuteSetting, ""} {
+		if p := ada.Get("/"); p.Contains(want) {
+			t.Errorf("mute is %q: %s", mute, p.Text)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ func Routes() []page.Route {
 		{Pattern: "GET /keys", Serve: list},
 		{Pattern: "GET /keys/new", Access: page.Confirmed, Serve: newKey},
 		{Pattern: "POST /keys/new", Access: page.Confirmed, Serve: makeKey},
+		{Pattern: "GET /keys/programs", Access: page.Admins, Serve: programList},
+		{Pattern: "POST /keys/programs", Access: page.AdminsConfirmed, Serve: addProgram},
+		{Pattern: "POST /keys/programs/{client}/remove", Access: page.AdminsConfirmed, Serve: removeProgram},
 		{Pattern: "GET /keys/{key}", Serve: show},
 		{Pattern: "POST /keys/{key}/rules", Access: page.Confirmed, Serve: setRules},
 		{Pattern: "POST /keys/{key}/revoke", Serve: revoke},
@@ -33,29 +36,41 @@ func list(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	var good, old []control.KeyRow
+	var good, let, old []control.KeyRow
 	for _, k := range all.Keys {
-		if k.IsValid() {
+		if k.IsValid() && k.Client != "" {
+			let = append(let, k)
+		} else if k.IsValid() {
 			good = append(good, k)
 		} else {
 			old = append(old, k)
 		}
 	}
-	v.Render(http.StatusOK, listPage(v, good, old))
+	v.Render(http.StatusOK, listPage(v, good, let, old))
 }
 
 // ruleForm holds the submitted tool rules.
 type ruleForm struct {
 	Allow, Deny, Dangerous string // one name per line
+	Ask, Set               string // as in [hub.Rules]
 	People, KeepArgs       bool
+	ReadOnly, FindTools    bool
+	Reads                  string // own, all, none, or bots with ReadBots
+	ReadBots               string // numbers
 	Rate                   string
 }
+
+// readsBots is the choice of a key's own conversations and those of some bots.
+const readsBots = "bots"
 
 func readRuleForm(v *page.Visit) ruleForm {
 	return ruleForm{
 		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Dangerous: v.FormValue("dangerous"),
 		People: v.FormValue("people") != "", KeepArgs: v.FormValue("keep_args") != "",
-		Rate: strings.TrimSpace(v.FormValue("rate")),
+		ReadOnly: v.FormValue("read_only") != "", FindTools: v.FormValue("find_tools") != "",
+		Ask: v.FormValue("ask"), Set: strings.TrimSpace(v.FormValue("set")), Reads: v.FormValue("reads"),
+		ReadBots: strings.TrimSpace(v.FormValue("read_bots")),
+		Rate:     strings.TrimSpace(v.FormValue("rate")),
 	}
 }
 
@@ -63,7 +78,15 @@ func ruleFormOf(r hub.Rules) ruleForm {
 	f := ruleForm{
 		Allow: strings.Join(r.Allow, "\n"), Deny: strings.Join(r.Deny, "\n"),
 		Dangerous: strings.Join(r.Dangerous, "\n"),
-		People:    r.People, KeepArgs: r.KeepArgs,
+		Ask:       r.Ask, Set: r.Set, People: r.People, KeepArgs: r.KeepArgs, ReadOnly: r.ReadOnly,
+		FindTools: r.FindTools,
+	}
+	switch r.Reads {
+	case "", "own":
+	case "all", "none":
+		f.Reads = r.Reads
+	default:
+		f.Reads, f.ReadBots = readsBots, r.Reads
 	}
 	if r.PerMinute > 0 {
 		f.Rate = strconv.Itoa(r.PerMinute)
@@ -76,22 +99,22 @@ func (f *ruleForm) isSet() bool { return *f != ruleForm{} }
 
 // rules parses the form.
 func (f *ruleForm) rules() (r hub.Rules, err error) {
-	r = hub.Rules{Allow: patterns(f.Allow), Deny: patterns(f.Deny), Dangerous: patterns(f.Dangerous), People: f.People,
-		KeepArgs: f.KeepArgs}
+	r = hub.Rules{Allow: page.SplitNames(f.Allow), Deny: page.SplitNames(f.Deny),
+		Dangerous: page.SplitNames(f.Dangerous), People: f.People, KeepArgs: f.KeepArgs, ReadOnly: f.ReadOnly,
+		FindTools: f.FindTools, Ask: f.Ask, Set: f.Set}
+	switch f.Reads {
+	case "", "own":
+	case readsBots:
+		r.Reads = f.ReadBots
+	default:
+		r.Reads = f.Reads
+	}
 	if f.Rate != "" {
 		if r.PerMinute, err = strconv.Atoi(f.Rate); err != nil {
 			return r, problem.New(problem.Invalid, msgRateWrong)
 		}
 	}
 	return r, nil
-}
-
-// patterns splits names at commas, spaces and line breaks.
-func patterns(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool {
-		return r == ',' || r == '，' || r == ' ' || r == '\n' ||
-			r == '\r' || r == '\t'
-	})
 }
 
 // keyForm holds the submitted form for a new key, and its errors.
@@ -203,6 +226,30 @@ func rulesText(v *page.Visit, r hub.Rules) string {
 	}
 	if len(r.Dangerous) > 0 {
 		parts = append(parts, v.Text(msgRuleAlso, strings.Join(r.Dangerous, " ")))
+	}
+	if r.Set != "" {
+		parts = append(parts, v.Text(msgRuleSet, r.Set))
+	}
+	switch r.Ask {
+	case hub.AskOwner:
+		parts = append(parts, v.Text(msgRuleAsksMe))
+	case hub.AskProgram:
+		parts = append(parts, v.Text(msgRuleAsksThere))
+	}
+	if r.ReadOnly {
+		parts = append(parts, v.Text(msgRuleReads))
+	}
+	if r.FindTools {
+		parts = append(parts, v.Text(msgRuleFinds))
+	}
+	switch r.Reads {
+	case "", "own":
+	case "all":
+		parts = append(parts, v.Text(msgReadsAll))
+	case "none":
+		parts = append(parts, v.Text(msgReadsNone))
+	default:
+		parts = append(parts, v.Text(msgReadsSome, r.Reads))
 	}
 	if r.People {
 		parts = append(parts, v.Text(msgRulePeople))

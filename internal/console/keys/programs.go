@@ -126,6 +126,8 @@ func toolsSetup(v *page.Visit, at, key string) group {
 	args = append(args, "--header", "Authorization:${AUTH_HEADER}")
 	desktop := command{"npx", args, map[string]string{"AUTH_HEADER": "Bearer " + key}}
 	pieces := append(addressPieces(v, "mcp", "patchbay", endpoint, key),
+		piece{"mcp-bundle", v.Text(msgClaudeBundle), v.Text(msgBundleTold), "patchbay mcp bundle --server " + at,
+			false},
 		piece{"mcp-desktop", "Claude Desktop", v.Text(msgClaudeFile),
 			indented(map[string]any{"mcpServers": map[string]any{"patchbay": desktop}}), false})
 	return group{v.Text(msgMCPGroup), "", pieces}

@@ -15,10 +15,20 @@ const (
 	msgBotAway           = i18n.Message("Not connected")
 )
 
+// States of connections to OpenClaw gateways whose certificate is not accepted.
+const (
+	MsgUntrusted   = i18n.Message("Certificate not accepted")
+	MsgCertChanged = i18n.Message("Certificate changed")
+)
+
 // BotState returns the status light of a bot and its text, the same on every page.
 func BotState(v *Visit, b control.BotStatus) (State, string) {
 	connects := v.Instance.Control.IsInbound(b.Kind)
 	switch {
+	case b.Code == control.NodeUntrusted:
+		return Bad, v.Text(MsgUntrusted)
+	case b.Code == control.NodeChanged:
+		return Bad, v.Text(MsgCertChanged)
 	case b.Problem != "":
 		return Bad, v.Text(msgBotFailing)
 	case b.State == control.BotUnasked:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 )
 
 // maxPendingForm is the maximum size in bytes of a form that waits for the password: it travels to
@@ -21,6 +22,12 @@ type Confirmation struct {
 	Pending string // sealed form that is submitted afterwards; empty means none
 	Lost    bool   // a form was sent that will not be submitted
 	Wrong   string // error about the password
+
+	// provider is the name of the OpenID provider at which the person can prove who they are, or
+	// empty. passwordless means that they have no password, or none that is good.
+	provider     string
+	passwordless bool
+	code, app    bool // a code is needed too, which an app may show
 }
 
 // RequireConfirmation reports whether the password was entered recently. If not, it has responded
@@ -83,7 +90,31 @@ func (v *Visit) AskPassword(status int, c Confirmation) {
 		v.W.Header().Set("HX-Retarget", "body")
 		v.W.Header().Set("HX-Reswap", "outerHTML")
 	}
+	if p := v.Instance.Control.OIDC; p != nil {
+		linked, err := v.Instance.Accounts.IsLinked(v.Context(), v.Session.Person.ID, p.Issuer)
+		if err != nil {
+			v.Fail(err)
+			return
+		}
+		if linked {
+			c.provider, c.passwordless = p.Name, p.Only || v.Session.Person.Password == ""
+		}
+	}
+	steps, err := v.Instance.Accounts.SecondSteps(v.Context(), v.Session.Person.ID)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	c.code, c.app = steps.Any(), steps.App
 	v.Render(status, confirmPage(v, c))
+}
+
+// confirmText chooses between a text for those who have a password, and for others.
+func confirmText(c Confirmation, password, other i18n.Message) i18n.Message {
+	if c.passwordless {
+		return other
+	}
+	return password
 }
 
 // Resume submits a form that waited for the password, with the session of token. Its response is

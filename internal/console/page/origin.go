@@ -1,6 +1,10 @@
 package page
 
-import "strings"
+import (
+	"strings"
+
+	"patchbay/internal/observe"
+)
 
 // BaseURL returns the URL by which others reach the server, as far as known: the configured public
 // URL, or else the one that the browser used.
@@ -16,3 +20,15 @@ func (v *Visit) BaseURL() string {
 
 // IsPublic reports whether [Visit.BaseURL] can be reached from the internet, as far as known.
 func (v *Visit) IsPublic() bool { return strings.HasPrefix(v.Instance.Control.PublicURL, "https://") }
+
+// LocalOrigin returns the origin of the page in a browser that has opened it as one of this
+// machine; empty for every other browser.
+func (v *Visit) LocalOrigin() string {
+	switch {
+	case !observe.IsLocalHost(v.Request):
+		return ""
+	case v.TLS != nil:
+		return "https://" + v.Host
+	}
+	return "http://" + v.Host
+}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -85,3 +86,8 @@ const (
 	Off  State = "off"
 	Bad  State = "bad"
 )
+
+// SplitNames splits the names that a person typed, at commas, spaces and line breaks.
+func SplitNames(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",， \n\r\t", r) })
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/oauth"
 	"patchbay/internal/observe"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
@@ -35,11 +37,12 @@ type Visit struct {
 // Cookie names. Browsers accept a cookie with the prefix __Host- only over https, and send it to
 // this host alone (draft-ietf-httpbis-rfc6265bis §4.1.3.2).
 const (
-	cookieToken  = "patchbay"
-	cookieSecure = "__Host-patchbay"
-	cookieKnown  = "-known-" // followed by one of the above and the person
-	cookieTheme  = "patchbay-theme"
-	cookieLang   = "patchbay-lang"
+	cookieToken   = "patchbay"
+	cookieSecure  = "__Host-patchbay"
+	cookieKnown   = "-known-"  // followed by one of the above and the person
+	cookieRequest = "-request" // preceded by one of the first two
+	cookieTheme   = "patchbay-theme"
+	cookieLang    = "patchbay-lang"
 )
 
 // preferenceLife is how long a browser keeps language and theme.
@@ -103,6 +106,35 @@ func (v *Visit) setCookie(name, value string, life time.Duration) {
 // SetSessionCookie sets the cookie with the session token; an empty token deletes it.
 func (v *Visit) SetSessionCookie(token string) {
 	v.setCookie(v.tokenCookie(), token, account.SignInLife)
+}
+
+// RequestSecret returns a secret of the browser, so that what a program asks in it (OAuth) is
+// answered in no other one. If there is none, it is created, or empty.
+func (v *Visit) RequestSecret(create bool) string {
+	name := v.tokenCookie() + cookieRequest
+	secret := v.cookie(name)
+	if create {
+		if secret == "" {
+			secret = oauth.NewBrowser()
+		}
+		v.setCookie(name, secret, oauth.RequestLife)
+	}
+	return secret
+}
+
+// AllowFormsTo lets the form of the page lead to another address, as browsers apply form-action to
+// redirects too.
+func (v *Visit) AllowFormsTo(address string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return
+	}
+	source := u.Scheme + ":"
+	if name := u.Hostname(); (u.Scheme == "https" || u.Scheme == "http") && !strings.Contains(name, ":") {
+		source += "//" + u.Host // policies know no addresses of IPv6 (CSP3 §2.3.1)
+	}
+	v.W.Header().Set("Content-Security-Policy",
+		strings.Replace(policy, "form-action 'self'", "form-action 'self' "+source, 1))
 }
 
 // RememberPerson sets a cookie that says that a person has signed in with this browser. It outlives

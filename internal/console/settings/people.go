@@ -52,6 +52,8 @@ func (p pages) addPerson(v *page.Visit) {
 type personForm struct {
 	control.Person
 	Told, Wrong, WrongPassword, WrongName string
+
+	Links []control.Link
 }
 
 func (p pages) person(v *page.Visit) { p.showPerson(v, http.StatusOK, personForm{}) }
@@ -63,8 +65,16 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 		v.Fail(err)
 		return
 	}
+	if f.Links, err = p.links(v, f.Name); err != nil {
+		v.Fail(err)
+		return
+	}
 	if status == http.StatusOK {
 		switch {
+		case v.FormValue("unlinked") == "1":
+			f.Told = v.Text(msgLinkGone)
+		case v.FormValue("without_steps") == "1":
+			f.Told = v.Text(msgStepsGone, f.Name)
 		case v.FormValue("added") == "1":
 			f.Told = v.Text(msgAdded, f.Name)
 		case v.FormValue("saved") == "1":

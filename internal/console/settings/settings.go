@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/store"
 )
 
 // pages holds the dependencies of the pages.
@@ -30,6 +31,14 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "GET /settings", Serve: p.profile},
 		{Pattern: "POST /settings/profile", Serve: p.changeProfile},
 		{Pattern: "POST /settings/password", Serve: p.changePassword},
+		{Pattern: "POST /settings/links/{link}/remove", Access: page.Confirmed, Serve: p.removeLink},
+		{Pattern: "GET /settings/authenticator", Access: page.Confirmed, Serve: p.enrol},
+		{Pattern: "POST /settings/authenticator", Access: page.Confirmed, Serve: p.addAuthenticator},
+		{Pattern: "POST /settings/authenticator/codes", Access: page.Confirmed, Serve: p.newRecoveryCodes},
+		{Pattern: "POST /settings/authenticator/remove", Access: page.Confirmed, Serve: p.removeAuthenticator},
+		{Pattern: "GET /settings/passkeys", Access: page.Confirmed, Serve: p.newPasskey},
+		{Pattern: "POST /settings/passkeys", Access: page.Confirmed, Serve: p.addPasskey},
+		{Pattern: "POST /settings/passkeys/{passkey}/remove", Access: page.Confirmed, Serve: p.removePasskey},
 		{Pattern: "GET /settings/browsers", Serve: p.signIns},
 		{Pattern: "POST /settings/browsers/others/end", Serve: p.endOtherSignIns},
 		{Pattern: "POST /settings/browsers/{signin}/end", Serve: p.endSignIn},
@@ -40,6 +49,8 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "GET /settings/people/{person}", Access: page.AdminsConfirmed, Serve: p.person},
 		{Pattern: "POST /settings/people/{person}/role", Access: page.AdminsConfirmed, Serve: p.changeRole},
 		{Pattern: "POST /settings/people/{person}/password", Access: page.AdminsConfirmed, Serve: p.setPassword},
+		{Pattern: "POST /settings/people/{person}/second-steps/remove", Access: page.AdminsConfirmed,
+			Serve: p.removeSecondSteps},
 		{Pattern: "POST /settings/people/{person}/remove", Access: page.AdminsConfirmed, Serve: p.removePerson},
 
 		{Pattern: "GET /settings/backup", Access: page.AdminsConfirmed, Serve: p.backup},
@@ -76,6 +87,10 @@ type profileForm struct {
 	// Errors of the two forms.
 	Wrong, WrongPassword string
 	Saved, Changed       bool
+	Links                []control.Link
+	Passkeys             []store.Passkey
+	Steps                store.SecondSteps
+	Told                 string // what was done, about links
 }
 
 // profile shows the visitor's account.
@@ -85,8 +100,38 @@ func (p pages) profile(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, profilePage(v, profileForm{Person: me,
-		Saved: v.FormValue("saved") == "1", Changed: v.FormValue("changed") == "1"}))
+	f := profileForm{Person: me, Saved: v.FormValue("saved") == "1", Changed: v.FormValue("changed") == "1"}
+	switch {
+	case v.FormValue("linked") == "1":
+		f.Told = v.Text(msgLinked)
+	case v.FormValue("unlinked") == "1":
+		f.Told = v.Text(msgLinkGone)
+	case v.FormValue("without_code") == "1":
+		f.Told = v.Text(msgAppGone)
+	case v.FormValue("passkey") == "1":
+		f.Told = v.Text(msgPasskeyAdded)
+	case v.FormValue("no_passkey") == "1":
+		f.Told = v.Text(msgPasskeyGone)
+	}
+	p.showProfile(v, http.StatusOK, f)
+}
+
+// showProfile shows the visitor's account with the notices and errors of f.
+func (p pages) showProfile(v *page.Visit, status int, f profileForm) {
+	var err error
+	if f.Links, err = p.links(v, v.Session.Person.Name); err != nil {
+		v.Fail(err)
+		return
+	}
+	if f.Passkeys, err = p.Accounts.Passkeys(v.Context(), v.Session.Person.ID); err != nil {
+		v.Fail(err)
+		return
+	}
+	if f.Steps, err = p.Accounts.SecondSteps(v.Context(), v.Session.Person.ID); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(status, profilePage(v, f))
 }
 
 // changeProfile changes name, language and time zone.
@@ -98,7 +143,7 @@ func (p pages) changeProfile(v *page.Visit) {
 		me.Person = v.Session.Person
 		me.HasPassword = v.Session.Person.Password != ""
 		me.Name, me.Lang, me.Zone = name, lang, zone
-		v.Render(status, profilePage(v, profileForm{Person: me, Wrong: wrong}))
+		p.showProfile(v, status, profileForm{Person: me, Wrong: wrong})
 		return
 	}
 	// The preference cookies of this browser follow the account.
@@ -114,7 +159,16 @@ func (p pages) changePassword(v *page.Visit) {
 			v.Fail(err)
 			return
 		}
-		v.Render(status, profilePage(v, profileForm{Person: me, WrongPassword: wrong}))
+		p.showProfile(v, status, profileForm{Person: me, WrongPassword: wrong})
+	}
+	// Whoever has a second step uses it: the password alone changes nothing.
+	steps, err := p.Accounts.SecondSteps(v.Context(), v.Session.Person.ID)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	if steps.Any() && !v.RequireConfirmation("/settings") {
+		return
 	}
 	if v.FormValue("new") != v.FormValue("again") {
 		again(http.StatusUnprocessableEntity, v.Text(msgNotSame))

@@ -175,8 +175,10 @@ func sameJSON(text string, other json.RawMessage) bool {
 
 var saysOf = map[tool.Code]i18n.Message{
 	tool.Unknown: msgUnknown, tool.BadArgs: msgBadArgs, tool.Denied: msgDenied, tool.RateLimited: msgTooMany,
-	tool.Busy:     msgBusy,
-	tool.Stopping: msgStopping, tool.Offline: msgOffline, tool.Lost: msgLost, tool.TimedOut: msgTimedOut,
+	tool.Held:       msgHeld,
+	tool.Unapproved: msgUnapproved,
+	tool.Busy:       msgBusy,
+	tool.Stopping:   msgStopping, tool.Offline: msgOffline, tool.Lost: msgLost, tool.TimedOut: msgTimedOut,
 	tool.Cancelled: msgCancelled, tool.Garbled: msgGarbled,
 	tool.TooLarge: msgTooLarge, tool.Refused: msgRefused, tool.Failed: msgFailed,
 }

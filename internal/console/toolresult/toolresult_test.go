@@ -54,7 +54,8 @@ func TestShow(t *testing.T) {
 func TestFailure(t *testing.T) {
 	said := map[string]tool.Code{}
 	for _, code := range []tool.Code{
-		tool.Unknown, tool.BadArgs, tool.Denied, tool.RateLimited, tool.Busy, tool.Offline, tool.Lost, tool.TimedOut,
+		tool.Unknown, tool.BadArgs, tool.Denied, tool.Held,
+		tool.RateLimited, tool.Busy, tool.Offline, tool.Lost, tool.TimedOut,
 		tool.Cancelled,
 		tool.Garbled, tool.TooLarge, tool.Refused, tool.Failed,
 	} {

@@ -15,6 +15,7 @@ import (
 // Kinds of connections for tools, each with a form of its own.
 const (
 	byURL      = "url"
+	byAPI      = "openapi"
 	byCommand  = "command"
 	byEndpoint = "endpoint"
 	byCloud    = "cloud"
@@ -28,6 +29,12 @@ type serverForm struct {
 	URL            string
 	HasHiddenQuery bool // the stored URL has a query, which is not shown
 	Transport      string
+	Document       string // a new one
+	DocumentKept   string // says how large the stored one is
+	BaseURL        string
+	ClientID       string
+	OAuthGrant     string // empty: a person signs in
+	KeyID, Scope   string
 	Command        string
 	Args           string // one per line
 	Dir            string
@@ -36,12 +43,16 @@ type serverForm struct {
 	Timeout        string // in seconds
 	Concurrent     string
 	MaxTools       string
+	Pass, Roots    string
+	Pin            string // off: changes need no approval
 	MaxResult      string
 	Unchecked      bool
 	// Stored values that are not shown: whether there is a token, and the names of headers and
 	// variables.
-	HasToken         bool
-	Headers, EnvKept []string
+	HasToken, HasClientSecret bool
+	HasPrivateKey             bool
+	HasBasic                  bool
+	Headers, EnvKept, Query   []string
 
 	Wrong string
 	Found *control.UpstreamFound
@@ -72,7 +83,7 @@ func (f *serverForm) action() string {
 	return f.base() + "/change"
 }
 
-func (f *serverForm) canCheck() bool { return f.Way == byURL || f.Way == byCommand }
+func (f *serverForm) canCheck() bool { return f.Way == byURL || f.Way == byAPI || f.Way == byCommand }
 
 // settings collects the settings of a form.
 type settings struct {
@@ -140,9 +151,12 @@ func readServerForm(v *page.Visit, way string) (f serverForm, set control.Settin
 	text := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
 	f = serverForm{
 		Way: way, Name: text("name"), URL: text("url"), Transport: text("transport"), Command: text("command"),
+		ClientID: text("client_id"), OAuthGrant: text("oauth_grant"), KeyID: text("key_id"),
+		Scope: text("oauth_scope"), Document: text("document"), BaseURL: text("base_url"),
 		Args: v.FormValue("args"), Dir: text("dir"),
 		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Timeout: text("timeout"),
 		Concurrent: text("concurrent"), MaxTools: text("max_tools"),
+		Pass: v.FormValue("pass"), Roots: v.FormValue("roots"), Pin: v.FormValue("pin"),
 		MaxResult: text("most"), Unchecked: v.FormValue("unchecked") != "",
 	}
 	s := settings{set: control.SettingTexts{}}
@@ -153,6 +167,9 @@ func readServerForm(v *page.Visit, way string) (f serverForm, set control.Settin
 		s.number("timeout", f.Timeout, func(n int) any { return strconv.Itoa(n) + "s" })
 		s.number("concurrent", f.Concurrent, number)
 		s.number("max_tools", f.MaxTools, number)
+		s.list("pass", f.Pass)
+		s.list("roots", f.Roots)
+		s.put("pin", f.Pin, f.Pin != "")
 	}
 	address := func() {
 		if f.URL != "" { // a stored URL stays if the field is empty
@@ -166,7 +183,20 @@ func readServerForm(v *page.Visit, way string) (f serverForm, set control.Settin
 		if token := text("token"); token != "" || v.FormValue("untoken") != "" {
 			s.put("token", token, token != "")
 		}
+		s.put("client_id", f.ClientID, f.ClientID != "")
+		if secret := text("client_secret"); secret != "" || v.FormValue("unclient") != "" {
+			s.put("client_secret", secret, secret != "")
+		}
+		s.put("oauth_grant", f.OAuthGrant, f.OAuthGrant != "")
+		s.put("key_id", f.KeyID, f.KeyID != "")
+		s.put("oauth_scope", f.Scope, f.Scope != "")
+		if key := text("private_key"); key != "" || v.FormValue("unkey") != "" {
+			s.put("private_key", key, key != "")
+		}
 		s.pairs("headers", v.FormValue("headers"), ":", v.FormValue("unheader") != "")
+	case byAPI:
+		address()
+		s.readAPI(v, &f)
 	case byCommand:
 		s.put("command", f.Command, f.Command != "")
 		s.list("args", f.Args)
@@ -179,6 +209,24 @@ func readServerForm(v *page.Visit, way string) (f serverForm, set control.Settin
 	return f, s.set, s.wrong
 }
 
+// readAPI reads the settings of an API with an OpenAPI document.
+func (s *settings) readAPI(v *page.Visit, f *serverForm) {
+	s.put("transport", byAPI, true)
+	if f.Document != "" { // a stored document stays if the field is empty
+		s.put("document", f.Document, true)
+	}
+	if f.ID != 0 || f.BaseURL != "" {
+		s.put("base_url", f.BaseURL, f.BaseURL != "")
+	}
+	for field, forget := range map[string]string{"token": "untoken", "basic": "unbasic"} {
+		if secret := strings.TrimSpace(v.FormValue(field)); secret != "" || v.FormValue(forget) != "" {
+			s.put(field, secret, secret != "")
+		}
+	}
+	s.pairs("headers", v.FormValue("headers"), ":", v.FormValue("unheader") != "")
+	s.pairs("query", v.FormValue("query"), "=", v.FormValue("unquery") != "")
+}
+
 // way returns the kind of connection of a form for a new server.
 func way(v *page.Visit) string {
 	switch w := v.FormValue("way"); w {
@@ -186,7 +234,7 @@ func way(v *page.Visit) string {
 		if v.IsAdmin() {
 			return w
 		}
-	case byURL, byEndpoint, byCloud:
+	case byURL, byAPI, byEndpoint, byCloud:
 		return w
 	}
 	return ""
@@ -229,12 +277,12 @@ func addUpstream(v *page.Visit) {
 		return
 	}
 	// Only this response shows the token.
-	d, err := v.Instance.Control.ShowUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: added.ID})
+	d, err := v.Instance.Control.ShowUpstream(v.Context(), v.Caller(), control.UpstreamOf{Upstream: added.ID})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, upstreamView(v, &d, added.Token))
+	showUpstream(v, &d, added.Token)
 }
 
 func checkNew(v *page.Visit) {
@@ -299,15 +347,24 @@ func runCheck(v *page.Visit, f *serverForm, err error, check func(context.Contex
 func newServerForm(d *control.UpstreamDetail) serverForm {
 	var kept struct {
 		Transport, URL, Token, Command, Dir, Timeout string
+		Pin                                          string
 		Headers, Env                                 map[string]string
-		Args, Allow, Deny                            []string
+		Args, Allow, Deny, Pass, Roots               []string
 		Concurrent, Most                             int
 		MaxTools                                     int `json:"max_tools"`
+		ClientID, ClientSecret                       string
+		OAuthGrant, PrivateKey, KeyID, Scope         string
+		Document, BaseURL, Basic                     string
+		Query                                        map[string]string
 	}
 	for name, into := range map[string]any{
 		"transport": &kept.Transport, "url": &kept.URL, "token": &kept.Token, "command": &kept.Command,
 		"dir": &kept.Dir, "timeout": &kept.Timeout,
-		"headers": &kept.Headers, "env": &kept.Env, "args": &kept.Args, "allow": &kept.Allow, "deny": &kept.Deny,
+		"headers": &kept.Headers, "env": &kept.Env, "args": &kept.Args, "allow": &kept.Allow, "deny": &kept.Deny, "pass": &kept.Pass,
+		"pin": &kept.Pin, "roots": &kept.Roots,
+		"document": &kept.Document, "base_url": &kept.BaseURL, "basic": &kept.Basic, "query": &kept.Query,
+		"client_id": &kept.ClientID, "client_secret": &kept.ClientSecret, "oauth_grant": &kept.OAuthGrant,
+		"private_key": &kept.PrivateKey, "key_id": &kept.KeyID, "oauth_scope": &kept.Scope,
 		"concurrent": &kept.Concurrent, "max_tools": &kept.MaxTools, "most": &kept.Most,
 	} {
 		if raw := d.Settings[name]; raw != nil {
@@ -319,8 +376,12 @@ func newServerForm(d *control.UpstreamDetail) serverForm {
 		Dir:  kept.Dir,
 		Args: strings.Join(kept.Args, "\n"), Allow: strings.Join(kept.Allow, "\n"), Deny: strings.Join(kept.Deny, "\n"),
 		Timeout: seconds(kept.Timeout), Concurrent: orEmpty(kept.Concurrent), MaxTools: orEmpty(kept.MaxTools),
+		Pass: strings.Join(kept.Pass, "\n"), Roots: strings.Join(kept.Roots, "\n"), Pin: kept.Pin,
 		MaxResult: orEmpty(kept.Most),
-		HasToken:  kept.Token != "", Headers: names(kept.Headers), EnvKept: names(kept.Env),
+		ClientID:  kept.ClientID, HasClientSecret: kept.ClientSecret != "", OAuthGrant: kept.OAuthGrant,
+		HasPrivateKey: kept.PrivateKey != "", KeyID: kept.KeyID, Scope: kept.Scope,
+		DocumentKept: kept.Document, BaseURL: kept.BaseURL, HasBasic: kept.Basic != "", Query: names(kept.Query),
+		HasToken: kept.Token != "", Headers: names(kept.Headers), EnvKept: names(kept.Env),
 	}
 	switch {
 	case d.Kind == control.KindDialsIn:
@@ -329,6 +390,8 @@ func newServerForm(d *control.UpstreamDetail) serverForm {
 		f.Way = byCloud
 	case kept.Command != "":
 		f.Way = byCommand
+	case kept.Transport == byAPI || kept.Document != "":
+		f.Way = byAPI
 	}
 	if head, _, hidden := strings.Cut(f.URL, "?"); hidden {
 		f.URL, f.HasHiddenQuery, d.Where = "", true, head
@@ -348,8 +411,9 @@ func editUpstream(v *page.Visit) {
 
 // keepSecrets copies the stored values that the form does not contain.
 func (f *serverForm) keepSecrets(was *serverForm) {
-	f.ID, f.Name, f.HasHiddenQuery, f.HasToken, f.Headers, f.EnvKept = was.ID, was.Name, was.HasHiddenQuery,
-		was.HasToken, was.Headers, was.EnvKept
+	f.ID, f.Name, f.HasHiddenQuery, f.HasToken, f.HasClientSecret, f.Headers, f.EnvKept = was.ID, was.Name,
+		was.HasHiddenQuery, was.HasToken, was.HasClientSecret, was.Headers, was.EnvKept
+	f.HasBasic, f.Query, f.DocumentKept = was.HasBasic, was.Query, was.DocumentKept
 }
 
 func changeUpstream(v *page.Visit) {
@@ -370,7 +434,7 @@ func changeUpstream(v *page.Visit) {
 		return
 	}
 	if d.Notice != "" { // the notice is about this change, so only this response shows it
-		v.Render(http.StatusOK, upstreamView(v, &d, ""))
+		showUpstream(v, &d, "")
 		return
 	}
 	v.Redirect(upstreamURL(d.Number))

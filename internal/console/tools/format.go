@@ -66,9 +66,12 @@ var settingNames = []struct {
 	say  i18n.Message
 }{
 	{"command", msgCommand}, {"args", msgArgs}, {"dir", msgDir}, {"env", msgEnv}, {"token", msgToken},
+	{"client_id", msgClientID}, {"client_secret", msgClientSecret}, {"private_key", msgPrivateKey}, {"key_id",
+		msgKeyID},
+	{"oauth_scope", msgScope},
 	{"headers", msgHeaders}, {"transport", msgTransport},
 	{"allow", msgOnly}, {"deny", msgNot}, {"timeout", msgTimeout}, {"concurrent", msgConcurrent},
-	{"max_tools", msgMaxTools}, {"most", msgMost},
+	{"max_tools", msgMaxTools}, {"pass", msgPass}, {"roots", msgRoots}, {"pin", msgPinSetting}, {"most", msgMost},
 }
 
 // settingList returns the settings of a server for display, with masked secrets.

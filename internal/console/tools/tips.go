@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -11,8 +12,9 @@ func (f *serverForm) title(v *page.Visit) string {
 	if f.ID != 0 {
 		return v.Text(msgChangeServer, f.Name)
 	}
-	return v.Text(map[string]i18n.Message{byURL: msgByURL, byCommand: msgByCommand, byEndpoint: msgByEndpoint,
-		byCloud: msgByCloud}[f.Way])
+	return v.Text(map[string]i18n.Message{byURL: msgByURL, byAPI: msgByAPI, byCommand: msgByCommand,
+		byEndpoint: msgByEndpoint,
+		byCloud:    msgByCloud}[f.Way])
 }
 
 // back returns the path of the page that the form was opened from.
@@ -32,6 +34,37 @@ func addressTip(v *page.Visit, f *serverForm) string {
 		return v.Text(msgCloudTip)
 	}
 	return v.Text(msgAddressTip)
+}
+
+// foundText says what a check has found.
+func foundText(v *page.Visit, f *control.UpstreamFound) string {
+	name := strings.TrimSpace(f.Server + " " + f.Version)
+	if f.Transport == byAPI {
+		return v.Text(msgReadAPI, name, f.Protocol, len(f.Tools))
+	}
+	return v.Text(msgLookedAt, name, f.Protocol, f.Transport, len(f.Tools))
+}
+
+// documentTip returns the hint of the address of an OpenAPI document.
+func documentTip(v *page.Visit, f *serverForm) string {
+	if f.HasHiddenQuery {
+		return v.Text(msgAddressKept)
+	}
+	return v.Text(msgDocumentTip)
+}
+
+func documentTextTip(v *page.Visit, f *serverForm) string {
+	if f.DocumentKept != "" {
+		return v.Text(msgDocumentKept, f.DocumentKept)
+	}
+	return v.Text(msgDocumentTextTip)
+}
+
+func basicTip(v *page.Visit, f *serverForm) string {
+	if f.HasBasic {
+		return v.Text(msgSecretKept)
+	}
+	return v.Text(msgBasicTip)
 }
 
 func secretTip(v *page.Visit, kept bool) string {

@@ -21,21 +21,34 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /tools", Serve: list},
 		{Pattern: "GET /tools/rules", Serve: rules},
+		{Pattern: "GET /tools/sets", Serve: sets},
+		{Pattern: "POST /tools/sets", Access: page.Confirmed, Serve: saveSet},
+		{Pattern: "POST /tools/sets/{set}/remove", Access: page.Confirmed, Serve: removeSet},
 		{Pattern: "POST /tools/rules", Access: page.Confirmed, Serve: addRule},
 		{Pattern: "GET /tools/{name}", Serve: show},
 		{Pattern: "POST /tools/{name}/rule", Access: page.Confirmed, Serve: decide},
+		{Pattern: "POST /tools/{name}/words", Access: page.Confirmed, Serve: reword},
 		{Pattern: "POST /tools/{name}/call", Serve: try},
 		{Pattern: "GET /tools/upstreams", Serve: upstreams},
 		{Pattern: "GET /tools/upstreams/live", Serve: upstreamsLive},
 		{Pattern: "GET /tools/upstreams/new", Access: page.Confirmed, Serve: newUpstream},
 		{Pattern: "POST /tools/upstreams/look", Access: page.Confirmed, Serve: checkNew},
 		{Pattern: "POST /tools/upstreams", Access: page.Confirmed, Serve: addUpstream},
+		{Pattern: "GET /tools/upstreams/registry", Serve: searchRegistry},
+		{Pattern: "GET /tools/upstreams/registry/add", Access: page.Confirmed, Serve: registryForm},
+		{Pattern: "POST /tools/upstreams/registry/add", Access: page.Confirmed, Serve: addFromRegistry},
 		{Pattern: "GET /tools/upstreams/{upstream}", Serve: upstreamPage},
 		{Pattern: "GET /tools/upstreams/{upstream}/live", Serve: upstreamLive},
 		{Pattern: "GET /tools/upstreams/{upstream}/edit", Access: page.Confirmed, Serve: editUpstream},
 		{Pattern: "POST /tools/upstreams/{upstream}/look", Access: page.Confirmed, Serve: checkChanged},
 		{Pattern: "POST /tools/upstreams/{upstream}/change", Access: page.Confirmed, Serve: changeUpstream},
 		{Pattern: "POST /tools/upstreams/{upstream}/rotate", Access: page.Confirmed, Serve: rotateUpstream},
+		{Pattern: "POST /tools/upstreams/{upstream}/approve", Access: page.Confirmed, Serve: approveUpstream},
+		{Pattern: "POST /tools/upstreams/{upstream}/share", Access: page.Confirmed, Serve: shareUpstream},
+		{Pattern: "POST /tools/upstreams/{upstream}/signin", Access: page.Confirmed, Serve: startSignIn},
+		{Pattern: "POST /tools/upstreams/{upstream}/signin/answer", Access: page.Confirmed, Serve: answerSignIn},
+		{Pattern: "POST /tools/upstreams/{upstream}/signout", Serve: forgetSignIn},
+		{Pattern: "GET /oauth/upstream", Serve: returned},
 		{Pattern: "POST /tools/upstreams/{upstream}/remove", Serve: removeUpstream},
 	}
 }
@@ -78,6 +91,7 @@ func providerName(v *page.Visit, t control.Tool) string {
 // providerKind returns the kind of a tool's provider, and the path of its page, if it has one.
 func providerKind(v *page.Visit, t control.Tool) (kind, link string) {
 	name, number, _ := strings.Cut(t.Provider, ":")
+	number, _, _ = strings.Cut(number, ":") // of one that is shared, the person follows
 	switch {
 	case t.Kind == "upstream":
 		return v.Text(msgToolServer), "/tools/upstreams/" + number
@@ -145,6 +159,8 @@ type trial struct {
 	Result *tool.Result
 	Failed error  // error of the call
 	Wrong  string // error of the input
+	// Words are what was submitted about its name and texts; nil: nothing.
+	Words *wordsForm
 }
 
 func show(v *page.Visit) {
@@ -161,6 +177,14 @@ func showTool(v *page.Visit, status int, t control.Tool, tr trial) {
 	if err != nil {
 		v.Fail(err)
 		return
+	}
+	if tr.Words == nil {
+		f, err := wordsOf(v, t)
+		if err != nil {
+			v.Fail(err)
+			return
+		}
+		tr.Words = &f
 	}
 	v.Render(status, toolPage(v, t, users, tr))
 }
@@ -217,6 +241,8 @@ func stateWords(v *page.Visit, state string) string {
 		return v.Text(msgDenied)
 	case control.ToolDangerous:
 		return v.Text(msgDangerous)
+	case control.ToolHeld:
+		return v.Text(msgHeld)
 	case control.ToolPersonal:
 		return v.Text(msgPersonal)
 	}
@@ -241,6 +267,8 @@ func stateDescription(v *page.Visit, state string) string {
 		return v.Text(msgTellDenied)
 	case control.ToolDangerous:
 		return v.Text(msgTellDangerous)
+	case control.ToolHeld:
+		return v.Text(msgTellHeld)
 	case control.ToolPersonal:
 		return v.Text(msgTellPersonal)
 	}

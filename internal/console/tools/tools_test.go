@@ -241,12 +241,21 @@ func TestForms(t *testing.T) {
 	r := newRig(t)
 	ada := r.SignedInAs(r.Person)
 	has(t, ada.Get("/tools/upstreams/new?way=url"), `name="token"`, `type="password"`)
-	for _, way := range []string{"endpoint", "cloud", "command"} {
+	for _, way := range []string{"endpoint", "cloud", "command", "openapi"} {
 		has(t, ada.Get("/tools/upstreams/new?way="+way), `name="way" value="`+way+`"`)
 	}
 	p := ada.Post("/tools/upstreams", "way", "url", "name", "x", "url", "https://mcp.example.com", "token", "s3cret",
 		"headers", "no colon s3cret")
 	has(t, p, "Each line has a name", `value="x"`, "Secrets have to be typed again")
+	lacks(t, p, "s3cret")
+	p = ada.Post("/tools/upstreams", "way", "url", "name", "x", "url", "https://mcp.example.com", "oauth_grant",
+		"client_credentials", "client_id", "robot", "private_key", "s3cret", "headers", "no colon")
+	has(t, p, "Each line has a name", `value="client_credentials" selected`, `value="robot"`)
+	lacks(t, p, "s3cret")
+	p = ada.Post("/tools/upstreams", "way", "openapi", "name", "shop", "document", "openapi: 3.0.0", "basic",
+		"s3cret", "query",
+		"no sign s3cret")
+	has(t, p, "Each line has a name", `value="shop"`, "openapi: 3.0.0")
 	lacks(t, p, "s3cret")
 	if p = ada.Post("/tools/upstreams", "way", "none"); p.Path != "/tools/upstreams/new" {
 		t.Errorf("a way that nobody knows leads to %s", p.Path)

@@ -55,7 +55,7 @@ func findUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail,
 	if err != nil {
 		return d, problem.New(problem.NotFound, msgNoServer)
 	}
-	d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
+	d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamOf{Upstream: id})
 	if err == nil && d.Kind == control.KindShim {
 		err = problem.New(problem.NotFound, msgNoServer)
 	}
@@ -68,7 +68,7 @@ func upstreamPage(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, upstreamView(v, &d, ""))
+	showUpstream(v, &d, "")
 }
 
 func upstreamLive(v *page.Visit) {
@@ -77,7 +77,10 @@ func upstreamLive(v *page.Visit) {
 		if err != nil {
 			return err
 		}
-		return send("#health", health(v, &d))
+		if err := send("#health", health(v, &d)); err != nil {
+			return err
+		}
+		return send("#signin", signIn(v, &d))
 	})
 }
 
@@ -92,7 +95,7 @@ func rotateUpstream(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, upstreamView(v, &d, r.Token))
+	showUpstream(v, &d, r.Token)
 }
 
 func removeUpstream(v *page.Visit) {
@@ -119,8 +122,10 @@ func connectionLight(v *page.Visit, u *control.Upstream) (page.State, string) {
 			return page.Wait, v.Text(msgAwaited)
 		}
 		return page.Wait, v.Text(msgTriesAgain)
-	case control.UpstreamFailed:
+	case control.UpstreamFailed, control.UpstreamUnapproved:
 		return page.Off, v.Text(msgNeedsAction)
+	case control.UpstreamIdle:
+		return page.On, v.Text(msgResting)
 	case control.UpstreamElsewhere:
 		return page.On, v.Text(msgElsewhere)
 	}
@@ -134,6 +139,8 @@ func kindWords(v *page.Visit, u *control.Upstream) string {
 		return v.Text(msgKindEndpoint)
 	case u.Kind == control.KindCloud:
 		return v.Text(msgKindCloud)
+	case u.Transport == byAPI:
+		return v.Text(msgKindAPI)
 	case u.Transport == "stdio":
 		return v.Text(msgKindCommand)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +34,9 @@ func newRig(t *testing.T) *rig {
 // script adds a bot whose answers come from f.
 func (r *rig) script(t *testing.T, set map[string]string, f hubtest.Func) { r.AddScript(t, set, f) }
 
+// who is a key that reads everything of its owner.
 func (r *rig) who() tool.Caller {
-	return tool.Caller{Person: r.Person.ID, Key: "k", Channel: "mcp", Lang: "en"}
+	return tool.Caller{Person: r.Person.ID, Key: "k", Channel: "mcp", Lang: "en", KeyRules: `{"reads":"all"}`}
 }
 
 func (r *rig) call(t *testing.T, who tool.Caller, name, args string,
@@ -261,6 +264,82 @@ func TestLibrary(t *testing.T) {
 		"patchbay://conversations/1/!/-", "patchbay://traces/none"} {
 		if _, err := r.p.Read(t.Context(), r.who(), uri); !errors.Is(err, tool.ErrNotFound) {
 			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
+// A key reads what it did itself, unless its rules say something else.
+func TestReads(t *testing.T) {
+	r := newRig(t)
+	r.script(t, nil, ping)
+	r.script(t, nil, ping)
+	as := func(key, reads string) tool.Caller {
+		return tool.Caller{Person: r.Person.ID, Key: key, Channel: "mcp", Lang: "en", KeyRules: `{"reads":"` + reads + `"}`}
+	}
+	for _, key := range []string{"a", "b"} {
+		for bot := 1; bot <= 2; bot++ {
+			message := fmt.Sprintf(`{"botId":"%d","message":"of %s to %d"}`, bot, key, bot)
+			if _, err := r.call(t, as(key, ""), toolSend, message, nil); err != nil {
+				t.Fatal(err)
+			}
+			c := store.Call{ID: fmt.Sprintf("%s%d", key, bot), At: time.Now(), Person: r.Person.ID, Key: key, Tool: toolSend}
+			if err := r.Store.Calls.Add(t.Context(), []store.Call{c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, _, err := r.p.Resources(t.Context(), as("a", "all"), "")
+	if err != nil || len(all) != 6 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	only := as("a", "")
+	only.OnlyBot = 2
+	for _, c := range []struct {
+		name                         string
+		who                          tool.Caller
+		conversations, traces, calls int
+	}{
+		{"all", as("a", "all"), 4, 4, 4}, {"own", as("a", "own"), 2, 2, 2}, {"by default", as("b", ""), 2, 2, 2},
+		{"a stranger", as("c", ""), 0, 0, 0}, {"none", as("a", "none"), 0, -1, -1}, {"bots", as("a", "2, 9"), 3, 3, 2},
+		{"a bot, as a stranger", as("c", "1"), 2, 2, 0}, {"for one bot", only, 1, -1, -1},
+	} {
+		readable := 0
+		for _, x := range all {
+			if !strings.HasPrefix(x.URI, uriConversation) {
+				continue
+			}
+			switch got, err := r.p.Read(t.Context(), c.who, x.URI); {
+			case err == nil && len(got) == 1:
+				readable++
+			case !errors.Is(err, tool.ErrNotFound):
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		list, _, err := r.p.Resources(t.Context(), c.who, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = slices.DeleteFunc(list, func(x tool.Resource) bool { return !strings.HasPrefix(x.URI, uriConversation) })
+		if len(list) != c.conversations || readable != c.conversations {
+			t.Errorf("%s: %d conversations are listed, %d can be read, want %d", c.name, len(list), readable, c.conversations)
+		}
+		for uri, want := range map[string]int{uriTraces: c.traces, uriCalls: c.calls} {
+			got, err := r.p.Read(t.Context(), c.who, uri)
+			if want < 0 {
+				if !errors.Is(err, tool.ErrNotFound) {
+					t.Errorf("%s reads %s: %v", c.name, uri, err)
+				}
+				continue
+			}
+			var entries []struct{ Turn string }
+			if err != nil || json.Unmarshal([]byte(*got[0].Text), &entries) != nil || len(entries) != want {
+				t.Errorf("%s: %s has %d entries, want %d, %v", c.name, uri, len(entries), want, err)
+			}
+			for _, e := range entries {
+				if _, err := r.p.Read(t.Context(), c.who, uriTraces+"/"+e.Turn); uri == uriTraces && err != nil {
+					t.Errorf("%s: %s: %v", c.name, e.Turn, err)
+				}
+			}
 		}
 	}
 }

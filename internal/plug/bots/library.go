@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -31,7 +33,8 @@ const (
 // page, and each conversation. The cursor is the time of the last listed conversation in Unix
 // milliseconds.
 func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string) ([]tool.Resource, string, error) {
-	if who.Person == "" {
+	may, ok := readable(who)
+	if !ok {
 		return nil, "", nil
 	}
 	var out []tool.Resource
@@ -48,7 +51,7 @@ func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string
 	} else if ms, err := strconv.ParseInt(cursor, 10, 64); err == nil {
 		before = time.UnixMilli(ms)
 	}
-	list, err := p.Hub.Store.Conversations.Newest(ctx, who.Person, who.OnlyBot, before, pageSize)
+	list, err := p.Hub.Store.Conversations.Readable(ctx, may, before, pageSize)
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,6 +67,22 @@ func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string
 		next = strconv.FormatInt(list[len(list)-1].Last.UnixMilli(), 10)
 	}
 	return out, next, nil
+}
+
+// readable returns which conversations and records a caller may read; false if none.
+func readable(who tool.Caller) (*store.Readable, bool) {
+	rules, err := hub.ParseRules(who.KeyRules)
+	reads, err2 := hub.ParseReads(rules.Reads)
+	if who.Person == "" || err != nil || err2 != nil || reads.None {
+		return nil, false
+	}
+	return &store.Readable{Owner: who.Person, All: reads.All, Key: who.Key, Person: person(who, nil), Bots: reads.Bots,
+		Bot: who.OnlyBot}, true
+}
+
+// mayRead reports whether r selects what a person said to a bot.
+func mayRead(r *store.Readable, bot int64, person string) bool {
+	return (r.Bot == 0 || r.Bot == bot) && (r.All || r.Person == person || slices.Contains(r.Bots, bot))
 }
 
 func conversationURI(c store.Conversation) string {
@@ -89,7 +108,7 @@ func unescapeSegment(w string) (string, bool) {
 
 // Templates implements [tool.ResourceProvider].
 func (p *Provider) Templates(_ context.Context, who tool.Caller) ([]tool.Template, error) {
-	if who.Person == "" || who.OnlyBot != 0 {
+	if _, ok := readable(who); !ok || who.OnlyBot != 0 {
 		return nil, nil
 	}
 	return []tool.Template{{
@@ -100,23 +119,23 @@ func (p *Provider) Templates(_ context.Context, who tool.Caller) ([]tool.Templat
 
 // Read implements [tool.ResourceProvider].
 func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]tool.Contents, error) {
-	if who.Person == "" {
+	may, ok := readable(who)
+	if !ok {
 		return nil, tool.ErrNotFound
 	}
 	if rest, ok := strings.CutPrefix(uri, uriConversation); ok {
-		return p.readConversation(ctx, who, uri, rest)
+		return p.readConversation(ctx, may, uri, rest)
 	}
 	if who.OnlyBot != 0 {
 		return nil, tool.ErrNotFound
 	}
 	db := p.Hub.Store
-	now := time.Now().Add(time.Minute)
 	switch {
 	case uri == uriTraces:
-		list, err := db.Traces.Newest(ctx, who.Person, now, maxRecords)
+		list, err := db.Traces.Readable(ctx, may, maxRecords)
 		return contents(uri, list, err)
 	case uri == uriCalls:
-		list, err := db.Calls.Newest(ctx, who.Person, now, maxRecords)
+		list, err := db.Calls.Readable(ctx, may, maxRecords)
 		return contents(uri, list, err)
 	}
 	turn, ok := strings.CutPrefix(uri, uriTraces+"/")
@@ -124,7 +143,7 @@ func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]too
 		return nil, tool.ErrNotFound
 	}
 	trace, err := db.Traces.ByTurn(ctx, turn)
-	if err == store.ErrNotFound || err == nil && trace.Owner != who.Person {
+	if err == store.ErrNotFound || err == nil && (trace.Owner != who.Person || !mayRead(may, trace.Bot, trace.Person)) {
 		return nil, tool.ErrNotFound
 	}
 	if err != nil {
@@ -134,7 +153,8 @@ func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]too
 	return contents(uri, map[string]any{"trace": trace, "calls": append([]store.Call{}, calls...)}, err)
 }
 
-func (p *Provider) readConversation(ctx context.Context, who tool.Caller, uri, rest string) ([]tool.Contents, error) {
+func (p *Provider) readConversation(ctx context.Context, may *store.Readable, uri, rest string) ([]tool.Contents,
+	error) {
 	parts := strings.Split(rest, "/")
 	if len(parts) != 3 {
 		return nil, tool.ErrNotFound
@@ -142,11 +162,11 @@ func (p *Provider) readConversation(ctx context.Context, who tool.Caller, uri, r
 	number, err := strconv.ParseInt(parts[0], 10, 64)
 	person, ok1 := unescapeSegment(parts[1])
 	conversation, ok2 := unescapeSegment(parts[2])
-	if err != nil || !ok1 || !ok2 || who.OnlyBot != 0 && who.OnlyBot != number {
+	if err != nil || !ok1 || !ok2 || !mayRead(may, number, person) {
 		return nil, tool.ErrNotFound
 	}
 	bot, err := p.Hub.Store.Bots.ByNumber(ctx, number)
-	if err == store.ErrNotFound || err == nil && bot.Owner != who.Person {
+	if err == store.ErrNotFound || err == nil && bot.Owner != may.Owner {
 		return nil, tool.ErrNotFound
 	}
 	if err != nil {
@@ -209,12 +229,15 @@ func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult
 }
 
 func (p *Provider) explainFailures(ctx context.Context, who tool.Caller) (*tool.PromptResult, error) {
-	now := time.Now().Add(time.Minute)
-	traces, err := p.Hub.Store.Traces.Newest(ctx, who.Person, now, maxRecords)
+	may, ok := readable(who)
+	if !ok {
+		return nil, tool.Fail(tool.Denied, "This key may not read records (patchbay key rules).", nil)
+	}
+	traces, err := p.Hub.Store.Traces.Readable(ctx, may, maxRecords)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := p.Hub.Store.Calls.Newest(ctx, who.Person, now, maxRecords)
+	calls, err := p.Hub.Store.Calls.Readable(ctx, may, maxRecords)
 	if err != nil {
 		return nil, err
 	}

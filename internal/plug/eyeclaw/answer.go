@@ -29,12 +29,19 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 		return err
 	}
 	defer h.closeTurn(t)
+	h.prepare(ctx, t)
 	if err := h.sendQuestion(ctx, t, asked); err != nil {
 		return err
 	}
 	for {
 		n := h.next(t)
 		switch {
+		case n.command != nil:
+			if err := emit(*n.command); err != nil {
+				h.cancel(t)
+				return err
+			}
+			continue
 		case n.piece != "":
 			if err := emit(talk.Text(n.piece)); err != nil {
 				h.cancel(t)
@@ -98,7 +105,7 @@ func (h *pluginBot) openTurn(asked *talk.Turn) (*turn, error) {
 	if h.turns[asked.ID] != nil {
 		return nil, talk.Fail(talk.Internal, "", fmt.Errorf("turn %s runs already", asked.ID))
 	}
-	t := &turn{id: asked.ID, lang: asked.Lang, wake: make(chan struct{}, 1)}
+	t := &turn{id: asked.ID, lang: asked.Lang, wake: make(chan struct{}, 1), connector: connectorTurn{asked: asked}}
 	h.turns[t.id] = t
 	return t, nil
 }
@@ -109,6 +116,9 @@ func (h *pluginBot) closeTurn(t *turn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.turns, t.id)
+	if t.connector.cancel != nil {
+		t.connector.cancel()
+	}
 	if !t.sent {
 		return
 	}
@@ -126,6 +136,7 @@ func (h *pluginBot) closeTurn(t *turn) {
 // step is the next action of Answer.
 type step struct {
 	piece        string
+	command      *talk.Event
 	stalled      bool // the plugin may have lost the answer, so the next question may start
 	done         bool
 	err          error
@@ -143,6 +154,14 @@ func (h *pluginBot) next(t *turn) step {
 	if t.err == nil && !t.settled && (t.ended && t.summary != nil ||
 		!t.settleDeadline.IsZero() && !now.Before(t.settleDeadline)) {
 		h.applySummary(t)
+	}
+	// Commands come before the text, because the platform of the glasses was seen to ignore a
+	// command after text (davexxx1214/openclaw-lingzhu-skill at 176fde9,
+	// EasyAR-WebAR-Demo/lingzhu-server/README.md).
+	if x := &t.connector; len(x.commands) > 0 {
+		next := x.commands[0]
+		x.commands = x.commands[1:]
+		return step{command: &next}
 	}
 	if t.emitted < t.emittable {
 		piece := t.text.String()[t.emitted:t.emittable]
@@ -226,8 +245,8 @@ func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn)
 		if err != nil {
 			return err
 		}
-		question := h.question(c, asked)
-		if question.Params.Message == "" {
+		question := h.question(c, t)
+		if question.Params.Message == "" && len(question.Params.Images) == 0 {
 			return talk.Fail(talk.Unreadable, "", errors.New("nothing in the question can be put into words"))
 		}
 		if c.send(outbound{frame: messageFrame(ident, question), written: &t.delivered}) {
@@ -313,6 +332,7 @@ type commandMessage struct {
 
 type commandParams struct {
 	Message string `json:"message"`
+	connectorParams
 }
 
 type commandMetadata struct {
@@ -340,7 +360,11 @@ const (
 	msgNoPhoto = i18n.Message("The user took a photo, but it cannot be passed on.")
 )
 
-func (h *pluginBot) question(c *conn, asked *talk.Turn) commandMessage {
+func (h *pluginBot) question(c *conn, t *turn) commandMessage {
+	asked := t.connector.asked
+	if h.isConnector() {
+		return h.connectorQuestion(t)
+	}
 	base := strings.TrimSuffix(orDefault(h.s.opt.PublicURL, c.baseURL), "/")
 	var lines []string
 	var full []lingzhuMessage

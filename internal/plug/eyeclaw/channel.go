@@ -50,7 +50,7 @@ func (c *conn) subscribe(raw rawJSON) {
 	if _, ok := c.subs[key]; ok {
 		return
 	}
-	if ch.Channel != "BotChannel" || len(c.subs) >= maxSubs {
+	if ch.Channel != "BotChannel" || len(c.subs) >= maxSubs || !c.bot.accepts(ch) {
 		c.send(outbound{frame: subscriptionFrame(raw, "reject_subscription")})
 		c.log.Warn("cable: subscription rejected", "bot_channel", ch.Channel == "BotChannel",
 			"subscriptions", len(c.subs))
@@ -99,6 +99,9 @@ func (c *conn) handleMessage(f frame) {
 	what := m.Action
 	if what == "" || what == "receive" {
 		what = m.Type
+	}
+	if c.bot.isConnector() && c.handleConnector(ident, &m) {
+		return
 	}
 	switch what {
 	case "stream_chunk":

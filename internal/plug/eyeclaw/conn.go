@@ -64,6 +64,8 @@ type conn struct {
 	lastProbe time.Time          // last probe (used by the heartbeat goroutine only)
 	dropLog   logThrottle
 
+	version, openClaw string // what a connector says about itself; guarded by pluginBot.mu
+
 	// ident is the identifier for commands, empty until the client has subscribed. Guarded by
 	// pluginBot.mu.
 	ident rawJSON
@@ -248,6 +250,10 @@ func (c *conn) send(o outbound) bool {
 // all sockets, so it never waits. The ping is omitted if the queue is full, since other frames
 // reach the client.
 func (c *conn) heartbeat(ping []byte, now time.Time) {
+	if c.isSilent() {
+		c.terminate(endPong)
+		return
+	}
 	select {
 	case c.out <- outbound{frame: ping}:
 	default:

@@ -22,6 +22,8 @@ type frame struct {
 type channelIdentifier struct {
 	Channel string        `json:"channel"`
 	BotID   lenientString `json:"bot_id"`
+	// Connector is the version of what our own connector understands in addition; 0 for others.
+	Connector int `json:"connector"`
 }
 
 // message is a client's message to a channel. Type names a message of a plugin, Action a method
@@ -41,6 +43,11 @@ type message struct {
 	Command rawJSON       `json:"command"`
 	Level   lenientString `json:"level"`
 	Message lenientString `json:"message"`
+
+	hello                   // of a connector, which also calls functions:
+	CallID    lenientString `json:"call_id"`
+	Name      lenientString `json:"name"`
+	Arguments rawJSON       `json:"arguments"`
 }
 
 // lenientString is a string that may come as a number, or as any other JSON, which is then kept as

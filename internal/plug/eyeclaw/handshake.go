@@ -20,7 +20,8 @@ import (
 // exception.
 const subprotocol = "actioncable-v1-json"
 
-// ServeHTTP handles GET /cable?sdk_token=…. It ignores the bot_id that plugins add, as EyeClaw does
+// ServeHTTP handles GET /cable?sdk_token=…, or with the token in an Authorization header. It
+// ignores the bot_id that plugins add, as EyeClaw does
 // (app/channels/application_cable/connection.rb): the token decides.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.ctx.Err() != nil {
@@ -29,7 +30,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ip := s.opt.ClientIP(r)
-	token := r.URL.Query().Get("sdk_token")
+	token := tokenOf(r)
 	bot, err := s.lookup(r.Context(), token)
 	switch {
 	case errors.Is(err, ErrUnknownToken):
@@ -40,13 +41,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "cannot check the token now", http.StatusServiceUnavailable)
 		return
-	case bot.Kind != Kind && bot.Kind != "":
+	case bot.Kind != Kind && bot.Kind != ConnectorKind && bot.Kind != "":
 		s.log.WarnContext(r.Context(), "cable: the token's bot is of another kind, no plugin can answer for it",
 			"bot", bot.Number, "kind", bot.Kind, "ip", ip)
 		s.refuse(w, r, closeInvalid)
 		return
 	}
 	s.acceptConn(w, r, bot, ip)
+}
+
+// tokenOf returns the token of a request: a plugin's is in the address, our connector's in a
+// header, which proxies do not log.
+func tokenOf(r *http.Request) string {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return token
+	}
+	return r.URL.Query().Get("sdk_token")
 }
 
 // lookup returns the bot of a token, unless the token was unknown a moment ago.

@@ -54,7 +54,8 @@ func newPluginBot(s *Server, bot Bot) *pluginBot {
 func (h *pluginBot) maintainRegistration() {
 	defer close(h.detached)
 	for h.await(h.isPresent) {
-		detach := h.s.opt.Registry.Attach(h.info.Number, h, maxConcurrent, maxWaiting)
+		concurrent, waiting := h.limits()
+		detach := h.s.opt.Registry.Attach(h.info.Number, h, concurrent, waiting)
 		h.setRegistered(true)
 		h.s.log.Info("cable: bot plugged in", "bot", h.info.Number)
 		h.await(h.isGraceOver)

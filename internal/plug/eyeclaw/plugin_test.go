@@ -72,10 +72,10 @@ func TestPlugin_baseline(t *testing.T) {
 func TestQuestion_contextsAreKeptApart(t *testing.T) {
 	h := &pluginBot{s: &Server{}, info: Bot{Number: 7}}
 	session := func(change func(*talk.Turn)) string {
-		turn := &talk.Turn{ID: "t1", Channel: "lingzhu", Person: "p1", Conversation: "c1",
+		asked := &talk.Turn{ID: "t1", Channel: "lingzhu", Person: "p1", Conversation: "c1",
 			Parts: []talk.Part{{Text: "x"}}}
-		change(turn)
-		return h.question(&conn{}, turn).Metadata.OpenClawSession
+		change(asked)
+		return h.question(&conn{}, &turn{connector: connectorTurn{asked: asked}}).Metadata.OpenClawSession
 	}
 	same := session(func(*talk.Turn) {})
 	for name, c := range map[string]struct {

@@ -209,7 +209,9 @@ type answer struct {
 	text   strings.Builder
 	pieces []string
 	stalls int
-	news   chan struct{}
+	// commands is how many commands there were for the device.
+	commands int
+	news     chan struct{}
 }
 
 func start(ctx context.Context, b talk.Bot, turn *talk.Turn) *answer {
@@ -218,9 +220,12 @@ func start(ctx context.Context, b talk.Bot, turn *talk.Turn) *answer {
 		defer close(a.done)
 		a.err = b.Answer(ctx, turn, func(e talk.Event) error {
 			a.mu.Lock()
-			if e.Kind == talk.KindStalled {
+			switch e.Kind {
+			case talk.KindStalled:
 				a.stalls++
-			} else {
+			case talk.KindCommand:
+				a.commands++
+			default:
 				a.text.WriteString(e.Text)
 				a.pieces = append(a.pieces, e.Text)
 			}

@@ -1,5 +1,6 @@
-// Package eyeclaw connects EyeClaw plugins: it is the ActionCable server at /cable to which a
-// plugin that runs inside somebody's OpenClaw connects, and through which it answers as a bot.
+// Package eyeclaw connects EyeClaw plugins, and Patchbay's own connector for OpenClaw: it is the
+// ActionCable server at /cable to which a plugin that runs inside somebody's OpenClaw connects, and
+// through which it answers as a bot. What the connector has in addition is in connector.go.
 //
 // The plugin connects with its bot's token, subscribes to BotChannel and waits for execute_command
 // messages. It answers with stream_chunk messages, then stream_end and stream_summary, or with
@@ -33,6 +34,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 // Kind is the kind of bot that answers through this package.
@@ -85,6 +87,9 @@ var ErrUnknownToken = errors.New("no bot has this token")
 type Options struct {
 	Registry BotRegistry
 	Tokens   Tokens
+	// Tools returns the tools that the agent behind a connector may call. Nil, and a nil result,
+	// mean none.
+	Tools func(ctx context.Context, bot int64) (toolbox.Tools, error)
 	// Logger logs events, never messages. Nil discards.
 	Logger *slog.Logger
 	// Registerer registers the metrics. Nil leaves them unregistered.

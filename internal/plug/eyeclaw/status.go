@@ -28,7 +28,10 @@ type Status struct {
 	Command string
 	// Reconnecting means that there is no socket, but the plugin is expected back.
 	Reconnecting bool
-	Totals       Totals
+	// OpenClaw is the version of the OpenClaw that a connector runs in, and Connector the
+	// connector's; empty if they are not known.
+	OpenClaw, Connector string
+	Totals              Totals
 }
 
 // Totals are counters since this instance started.
@@ -60,6 +63,7 @@ func (s *Server) Status(bot int64) (Status, bool) {
 		Totals:      h.totals,
 	}
 	for _, c := range h.conns {
+		st.OpenClaw, st.Connector = orDefault(c.openClaw, st.OpenClaw), orDefault(c.version, st.Connector)
 		if st.Since.IsZero() || c.connectedAt.Before(st.Since) {
 			st.Since = c.connectedAt
 		}

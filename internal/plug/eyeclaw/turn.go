@@ -42,6 +42,8 @@ type turn struct {
 	settleDeadline time.Time // when to stop waiting for the summary, or for the end
 	settled        bool
 	err            error
+
+	connector connectorTurn
 }
 
 // summary is the plugin's summary of what it has sent.
@@ -288,6 +290,10 @@ func (h *pluginBot) onError(c *conn, session, text string) (dropped string) {
 	}
 	delete(h.inProgress, t.id)
 	h.recordLeftover(t)
+	if h.isConnector() && text == interruptedByAsker {
+		t.fail(talk.Fail(talk.BotFailed, msgStopped.In(t.lang), errors.New("the asker asked something else")))
+		return ""
+	}
 	failure, owner := explain(text, t.lang)
 	h.recordErrorLocked(owner)
 	t.fail(failure)

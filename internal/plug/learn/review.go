@@ -353,8 +353,14 @@ func undoReview(c *store.PointChange, l *Learner, last store.LogEntry, channel s
 		c.Point.Tags = slices.DeleteFunc(slices.Clone(c.Point.Tags), func(tag string) bool { return tag == leechTag })
 		c.Point.Suspended = c.Point.Suspended && !settings.LeechSuspend
 	}
+	// An undo in the millisecond of its review, or by a clock that is behind, would be sorted
+	// before it, and the review would look as if it had come after.
+	at := l.Now
+	if at.UnixMilli() <= last.At.UnixMilli() {
+		at = last.At.Add(time.Millisecond)
+	}
 	c.Log = append(c.Log, store.LogEntry{
-		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: l.Now, Day: last.Day,
+		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: at, Day: last.Day,
 		Zone: l.Calendar.Zone.String(), Grade: last.Grade, Queue: last.Queue,
 		Deck: last.Deck, Sitting: last.Sitting, Score: -1, Channel: channel, Elapsed: last.Elapsed,
 		Before: encodeCard(was), After: encodeCard(c.Point.Card), Undoes: last.ID,

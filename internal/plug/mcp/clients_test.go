@@ -11,6 +11,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
@@ -336,6 +337,15 @@ func TestInspector(t *testing.T) {
 				"test_echo", "--tool-arg", "text=seen")...)
 			if !strings.Contains(string(res), "seen") || !json.Valid(res) {
 				t.Errorf("it says %.300s", res)
+			}
+			if name != "modern" {
+				return
+			}
+			res = mcptest.Inspect(t, args[0], f.key, append(args[1:], "--method", "tools/call", "--tool-name",
+				"slow_compute", "--tool-arg", "seconds=1", "--tool-arg", "label=pi")...)
+			if n := testutil.ToFloat64(f.server.metrics.tasks.WithLabelValues("completed")); n != 1 ||
+				!strings.Contains(string(res), "Computed pi.") {
+				t.Errorf("after %v tasks it says %.300s", n, res)
 			}
 		})
 	}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
+	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
+	"patchbay/internal/tracing"
 )
 
 // Error codes that MCP adds to those of JSON-RPC (2026-07-28 basic/index, "Error Codes", and
@@ -27,12 +30,14 @@ const (
 type exchange struct {
 	server    *Server
 	access    hub.Access
-	session   *session // nil without sessions, and if plain
+	principal account.Principal // zero without a key; only set in the stateless era
+	session   *session          // nil without sessions, and if plain
 	version   string
 	abilities tool.Capabilities
 	level     int // least important log level to forward
 	msg       jsonrpc.Message
 	meta      callMeta
+	trace     tracing.Link // of the HTTP request; see traced
 	// out receives messages that belong to the request besides its response; nil means that only
 	// the response can be sent.
 	out sender
@@ -43,7 +48,10 @@ type exchange struct {
 	// requires.
 	mergeStructured bool
 	// plain means that the caller knows only the basic methods of MCP (see plainMethods).
-	plain bool
+	plain  bool
+	choice choice // of tools
+	// loops means that the request came from this installation, through another one.
+	loops bool
 	// maxTools limits the listed tools and resultBytes the text of results; 0 means no limit.
 	maxTools, resultBytes int
 }
@@ -54,7 +62,14 @@ type sender interface{ send(msg []byte) error }
 // callMeta holds the members of a request's _meta that are used here.
 type callMeta struct {
 	token json.RawMessage // progress token; nil: no progress wanted
+	trace tracing.Link    // the span of the caller (SEP-414)
 	raw   json.RawMessage
+}
+
+// traced returns ctx as part of the caller's trace: that of _meta, or else of the HTTP request.
+func (x *exchange) traced(ctx context.Context) context.Context {
+	t := x.server.Tracer
+	return t.Continue(t.Continue(ctx, x.trace), x.meta.trace)
 }
 
 // isStateless reports whether the caller speaks a revision without sessions.
@@ -84,7 +99,12 @@ func init() { // not a literal: discover reads the tables itself
 		"resources/subscribe":   (*exchange).subscribe,
 		"resources/unsubscribe": (*exchange).unsubscribe,
 	}
-	statelessMethods = map[string]handler{"server/discover": (*exchange).discover}
+	statelessMethods = map[string]handler{
+		"server/discover": (*exchange).discover,
+		"tasks/get":       (*exchange).getTask,
+		"tasks/update":    (*exchange).updateTask,
+		"tasks/cancel":    (*exchange).cancelTask,
+	}
 }
 
 func (x *exchange) handler() handler {
@@ -114,7 +134,7 @@ func (x *exchange) answer(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if x.msg.Params != nil && x.msg.Params[0] != '{' {
 		return x.fail(&jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "params must be an object"})
 	}
-	result, e := h(x, ctx)
+	result, e := h(x, x.traced(ctx))
 	if e != nil {
 		return x.fail(e)
 	}
@@ -126,14 +146,7 @@ func (x *exchange) fail(e *jsonrpc.Error) ([]byte, *jsonrpc.Error) {
 }
 
 // param returns a parameter of the request, or nil.
-func (x *exchange) param(name string) json.RawMessage {
-	for in := jsonrpc.Scan(x.msg.Params); in.Next(); {
-		if string(in.Key) == name {
-			return in.Value
-		}
-	}
-	return nil
-}
+func (x *exchange) param(name string) json.RawMessage { return jsonrpc.Member(x.msg.Params, name) }
 
 // text returns a string parameter, or "".
 func (x *exchange) text(name string) string { return jsonrpc.Text(x.param(name)) }
@@ -146,8 +159,31 @@ func (x *exchange) readMeta() {
 			'0' <= in.Value[0] && in.Value[0] <= '9') {
 			x.meta.token = in.Value
 		}
+		if string(in.Key) == hub.MetaVia {
+			x.readVia(in.Value)
+		}
+	}
+	if x.server.Tracer != nil {
+		x.meta.trace = tracing.Link{Parent: jsonrpc.Text(jsonrpc.Member(x.meta.raw, tracing.HeaderParent)),
+			State: jsonrpc.Text(jsonrpc.Member(x.meta.raw, tracing.HeaderState))}
 	}
 }
+
+// readVia reads through which installations of Patchbay the request came.
+func (x *exchange) readVia(raw json.RawMessage) {
+	var via []string
+	if json.Unmarshal(raw, &via) != nil {
+		return
+	}
+	text := strings.Join(via, " ")
+	if len(text) <= maxVia {
+		x.access.Via = text
+	}
+	x.loops = len(text) > maxVia || slices.Contains(via, x.server.Hub.Installation)
+}
+
+// maxVia limits the text of all ids, so that requests do not grow without limit.
+const maxVia = 1 << 10
 
 // object is a JSON object under construction.
 type object struct{ b []byte }
@@ -235,15 +271,11 @@ func (x *exchange) notify(method string, params []byte) {
 	}
 }
 
-// The log levels, least important first (2025-11-25 server/utilities/logging, "Log Levels"; RFC
-// 5424 §6.2.1).
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // levelOff is above all levels.
 const levelOff = 99
 
 func levelOf(name string) int {
-	if i := slices.Index(levels, name); i >= 0 {
+	if i := slices.Index(tool.LogLevels, name); i >= 0 {
 		return i
 	}
 	return levelOff
@@ -252,9 +284,10 @@ func levelOf(name string) int {
 func (x *exchange) setLevel(context.Context) ([]byte, *jsonrpc.Error) {
 	level := levelOf(x.text("level"))
 	if level == levelOff {
-		return nil, invalid("level must be one of %q", levels)
+		return nil, invalid("level must be one of %q", tool.LogLevels)
 	}
 	x.session.level.Store(int64(level))
+	x.session.listener.takeLogs(level)
 	return []byte("{}"), nil
 }
 

@@ -18,7 +18,7 @@ func FuzzPost(f *testing.F) {
 	r := newRig(f, rigOptions{open: true})
 	all := mcptest.New(mcptest.Options{})
 	r.register(f, hub.ProviderRef{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
-	c := newCaller(r.server.Anonymous(), channelMCP, "")
+	c := newCaller(r.server.Anonymous(), channelMCP)
 	session, err := r.server.makeSession(r.server.newID(c, revisions[0], tool.Capabilities{}), channelMCP, revisions[0],
 		tool.Capabilities{}, c)
 	if err != nil {

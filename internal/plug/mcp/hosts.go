@@ -37,14 +37,47 @@ func (l *hostList) isAllowed(r *http.Request) bool {
 	return err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
+// IsKnownHost reports whether a host name, with or without a port, certainly belongs to this
+// server.
+func (s *Server) IsKnownHost(hostport string) bool { return s.hosts.isKnownHost(hostport) }
+
+// IsListedHost reports whether the configuration names a host, with or without a port, as one of
+// this server's.
+func (s *Server) IsListedHost(hostport string) bool { return s.hosts.isListed(hostport) }
+
+// ServePreflight answers what browsers ask before a page of an allowed origin calls an endpoint
+// (https://fetch.spec.whatwg.org/#cors-preflight-fetch). It needs no key: browsers send none.
+func (s *Server) ServePreflight(w http.ResponseWriter, r *http.Request) {
+	if !s.hosts.isAllowed(r) {
+		s.refuse(w, http.StatusForbidden, "origin",
+			"this host name or origin is not allowed (settings mcp.hosts and mcp.origins)")
+		return
+	}
+	h := w.Header()
+	allowPage(w, r)
+	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
+	// The star stands for headers such as Mcp-Param-…, and does not include Authorization.
+	h.Set("Access-Control-Allow-Headers", "Authorization, *")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// allowPage lets a page of an origin that is allowed read the response.
+func allowPage(w http.ResponseWriter, r *http.Request) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Mcp-Protocol-Version, Retry-After, WWW-Authenticate")
+}
+
 // isKnownHost reports whether a name certainly belongs to this server: it is listed, or it
 // cannot be registered on the internet.
 func (l *hostList) isKnownHost(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
+	host := hostName(hostport)
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
 	}
@@ -56,5 +89,20 @@ func (l *hostList) isKnownHost(hostport string) bool {
 			return true
 		}
 	}
+	return l.isListed(host)
+}
+
+// isListed reports whether a name is in the configuration.
+func (l *hostList) isListed(hostport string) bool {
+	host := hostName(hostport)
 	return slices.ContainsFunc(l.hosts, func(known string) bool { return strings.EqualFold(known, host) })
+}
+
+// hostName returns the name in a host with or without a port, in lower case.
+func hostName(hostport string) string {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
 }

@@ -153,11 +153,11 @@ func (s *Server) authenticateLearn(w http.ResponseWriter, r *http.Request,
 		s.metrics.refused.WithLabelValues(reason).Inc()
 		writeRefusal(w, status, text)
 	}
-	p, hash, err := s.Accounts.Authenticate(r.Context(), bearer(r), account.ScopeLearn)
+	p, err := s.Accounts.Authenticate(r.Context(), bearer(r), account.ScopeLearn)
 	switch {
 	case err == nil:
-		c := newCaller(p, channelLearn, hash)
-		c.access.Address = s.Address(r).String()
+		c := newCaller(p, channelLearn)
+		c.access.Address, c.trace = s.Address(r).String(), s.Tracer.LinkOf(r.Header)
 		return s.limitToLearn(c), true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
@@ -168,7 +168,7 @@ func (s *Server) authenticateLearn(w http.ResponseWriter, r *http.Request,
 			refuse(http.StatusTooManyRequests, "guessing", "Too many refused keys from this address; wait a minute")
 			return caller{}, false
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
+		w.Header().Set("WWW-Authenticate", s.challenge(r, account.ScopeLearn)+keyFault(err))
 		text := learnKeyInvalid
 		if errors.Is(err, account.ErrNoKey) {
 			text = learnKeyMissing
@@ -214,23 +214,27 @@ func (s *Server) limitToLearn(c caller) caller {
 // not reveal which other tools the owner has. The audit trail keeps the real reason.
 func (x *exchange) hideDenied(name string, err error) error {
 	if x.access.Channel == channelLearn && tool.AsError(err).Code == tool.Denied &&
-		!slices.Contains(x.server.LearnTools, name) {
+		!slices.Contains(x.server.LearnTools, x.server.Hub.OriginalName(x.access.Person, name)) {
 		return tool.Fail(tool.Unknown, "Unknown tool: "+name, nil)
 	}
 	return err
 }
 
 // resourceSets and promptSets return the resources and prompts that a channel shows. The Learn
-// channel has tools only.
+// channel has tools and their pages only, and what comes back to this installation finds nothing
+// (see [tool.Caller.Via]).
 func (x *exchange) resourceSets(v *hub.View) []hub.ResourceSet {
-	if x.access.Channel == channelLearn {
+	switch {
+	case x.loops:
 		return nil
+	case x.access.Channel == channelLearn:
+		return x.withPages(v, nil)
 	}
-	return v.ResourceSets()
+	return x.withPages(v, v.ResourceSets())
 }
 
 func (x *exchange) promptSets(v *hub.View) []hub.PromptSet {
-	if x.access.Channel == channelLearn {
+	if x.access.Channel == channelLearn || x.loops {
 		return nil
 	}
 	return v.PromptSets()
@@ -280,7 +284,7 @@ func (s *Server) answerPlain(ctx context.Context, c caller, text []byte) (answer
 	if !m.IsRequest() {
 		return nil, http.StatusAccepted
 	}
-	x := &exchange{server: s, access: c.access, msg: m, plain: true, level: levelOff}
+	x := &exchange{server: s, access: c.access, trace: c.trace, msg: m, plain: true, level: levelOff}
 	answer, _ = x.answer(ctx)
 	if x.handler() == nil {
 		return answer, http.StatusBadRequest
@@ -306,7 +310,7 @@ func (s *Server) malformed(m *jsonrpc.Message, err error) ([]byte, int) {
 func parsePlain(text []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(text)
 	if errors.Is(err, jsonrpc.ErrMessage) && string(m.Params) == "null" {
-		return jsonrpc.Parse(without(text, "params"))
+		return jsonrpc.Parse(jsonrpc.With(text, "params", []byte("{}")))
 	}
 	return m, err
 }

@@ -227,12 +227,12 @@ func TestLearnSSE(t *testing.T) {
 // Revoking a key ends its stream; streams of valid keys stay open.
 func TestLearnListenersKeepTheirScope(t *testing.T) {
 	r := newLearn(t)
-	l := newListener(hub.Access{}, "", &hub.View{})
-	p, hash, err := r.server.Accounts.Authenticate(t.Context(), r.key, account.ScopeLearn)
+	l := newListener(hub.Access{}, &hub.View{})
+	p, err := r.server.Accounts.Authenticate(t.Context(), r.key, account.ScopeLearn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.access, l.hash = r.server.limitToLearn(newCaller(p, channelLearn, hash)).access, hash
+	l.access = r.server.limitToLearn(newCaller(p, channelLearn)).access
 	before := l.access.Rules
 	if access, ok := r.server.recheckAccess(l); !ok || access.Rules != before ||
 		!strings.Contains(before, "next_review") {

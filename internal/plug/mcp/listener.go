@@ -25,21 +25,31 @@ type listener struct {
 
 	mu             sync.Mutex
 	access         hub.Access
-	hash           string // of its key; empty: the client has no key
-	subscribedURIs map[string]bool
+	only           string            // the rules of the address, see choice
+	subscribedURIs map[string]func() // with what ends the subscription
+	closed         bool
 	// state at the last notification
 	toolsFingerprint, otherFingerprint uint64
 	// pending notifications
 	changed     [3]bool // tools, prompts, resources
 	updatedURIs map[string]bool
-	wake        chan struct{}
+	logs        [][]byte
+	// logLevel is the least important level of logs outside of calls; levelOff until the client
+	// sets one.
+	logLevel int
+	// tasks are those that the client hears of, by id: true if the state has changed.
+	tasks map[string]bool
+	// taskState returns the members of a task, or nil; set if there are tasks.
+	taskState func(ctx context.Context, id string) []byte
+	wake      chan struct{}
 }
 
 // newListener returns a listener whose state is that of view v.
-func newListener(access hub.Access, hash string, v *hub.View) *listener {
+func newListener(access hub.Access, v *hub.View) *listener {
 	return &listener{
-		access: access, hash: hash, toolsFingerprint: v.Fingerprint, otherFingerprint: v.RestFingerprint,
-		subscribedURIs: map[string]bool{}, updatedURIs: map[string]bool{}, wake: make(chan struct{}, 1),
+		access: access, toolsFingerprint: v.Fingerprint, otherFingerprint: v.RestFingerprint,
+		subscribedURIs: map[string]func(){}, updatedURIs: map[string]bool{}, logLevel: levelOff,
+		wake: make(chan struct{}, 1),
 	}
 }
 
@@ -50,20 +60,43 @@ func (l *listener) markToolsSeen(v *hub.View) {
 	l.toolsFingerprint, l.changed[0] = v.Fingerprint, false
 }
 
-// setSubscription subscribes to a resource or unsubscribes from it. It returns false if the
-// client has too many subscriptions.
-func (l *listener) setSubscription(uri string, on bool) bool {
+func (l *listener) isSubscribed(uri string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !on {
-		delete(l.subscribedURIs, uri)
-		return true
-	}
-	if len(l.subscribedURIs) >= maxSubscriptions {
+	return l.subscribedURIs[uri] != nil
+}
+
+// addSubscription subscribes to a resource; forget is called when that ends. It returns false if
+// the client has too many subscriptions, or is gone.
+func (l *listener) addSubscription(uri string, forget func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.subscribedURIs[uri] != nil || len(l.subscribedURIs) >= maxSubscriptions {
 		return false
 	}
-	l.subscribedURIs[uri] = true
+	l.subscribedURIs[uri] = forget
 	return true
+}
+
+func (l *listener) removeSubscription(uri string) {
+	l.mu.Lock()
+	forget := l.subscribedURIs[uri]
+	delete(l.subscribedURIs, uri)
+	l.mu.Unlock()
+	if forget != nil {
+		forget()
+	}
+}
+
+// close ends all subscriptions to resources.
+func (l *listener) close() {
+	l.mu.Lock()
+	all := l.subscribedURIs
+	l.subscribedURIs, l.closed = map[string]func(){}, true
+	l.mu.Unlock()
+	for _, forget := range all {
+		forget()
+	}
 }
 
 // refresh compares what a view shows with the last state and marks what has changed.
@@ -83,7 +116,7 @@ func (l *listener) refresh(v *hub.View) {
 func (l *listener) markUpdated(uri string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.subscribedURIs[uri] {
+	if l.subscribedURIs[uri] != nil {
 		l.updatedURIs[uri] = true
 		l.signal()
 	}
@@ -91,9 +124,13 @@ func (l *listener) markUpdated(uri string) {
 
 // signal wakes the goroutine that sends the notifications. The caller holds mu.
 func (l *listener) signal() {
-	if l.changed == [3]bool{} && len(l.updatedURIs) == 0 {
+	if l.changed == [3]bool{} && len(l.updatedURIs)+len(l.logs) == 0 {
 		return
 	}
+	l.wakeUp()
+}
+
+func (l *listener) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -125,7 +162,10 @@ func (l *listener) takeNotifications(meta []byte) [][]byte {
 	for uri := range l.updatedURIs {
 		out = append(out, jsonrpc.AppendRequest(nil, nil, "notifications/resources/updated", params(uri)))
 	}
-	l.changed = [3]bool{}
+	for _, text := range l.logs {
+		out = append(out, jsonrpc.AppendRequest(nil, nil, "notifications/message", text))
+	}
+	l.changed, l.logs = [3]bool{}, nil
 	clear(l.updatedURIs)
 	return out
 }
@@ -207,26 +247,29 @@ func (s *Server) refreshListeners() {
 // recheckAccess returns what a listener may access now; false if its key is no longer valid.
 func (s *Server) recheckAccess(l *listener) (hub.Access, bool) {
 	l.mu.Lock()
-	hash, access := l.hash, l.access
+	access := l.access
 	l.mu.Unlock()
-	if hash == "" {
+	if access.Key == "" {
 		return access, true
 	}
 	scope := account.ScopeMCP
 	if access.Channel == channelLearn {
 		scope = account.ScopeLearn
 	}
-	p, err := s.Accounts.Recheck(s.ctx, hash, scope)
+	p, err := s.Accounts.Recheck(s.ctx, access.Key, scope)
 	if err != nil {
 		return access, !account.Refused(err) // a database error does not invalidate the key
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := newCaller(p, l.access.Channel, hash)
+	c := newCaller(p, l.access.Channel)
 	if l.access.Channel == channelLearn {
 		c = s.limitToLearn(c)
 	}
 	l.access.Rules, l.access.KeyRules = c.access.Rules, c.access.KeyRules
+	if l.only != "" {
+		l.access.Rules = hub.JoinRules(l.access.Rules, l.only)
+	}
 	return l.access, true
 }
 
@@ -252,10 +295,13 @@ func (s *Server) withKeyLifetime(ctx context.Context, c caller) (in context.Cont
 // onResourceUpdated is called by the hub when the contents of a resource have changed.
 func (s *Server) onResourceUpdated(o hub.ProviderRef, uri string) {
 	for l := range s.listeners.list() {
+		if !l.isSubscribed(uri) {
+			continue
+		}
 		l.mu.Lock()
-		mine := o.Owner == "" || o.Owner == l.access.Person
+		access := l.access
 		l.mu.Unlock()
-		if mine {
+		if v, err := s.Hub.View(access.Person, access.Rules); err == nil && v.HasContent(o.ID) {
 			l.markUpdated(uri)
 		}
 	}

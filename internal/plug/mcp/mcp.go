@@ -6,7 +6,8 @@
 // and creates an exchange. The exchange (exchange.go) answers the request: tools in tools.go,
 // resources and prompts in resources.go. The two eras of the protocol, with sessions up to
 // 2025-11-25 and without them since 2026-07-28, differ in session.go and stateless.go. Clients that
-// want change notifications are listeners (listener.go).
+// want change notifications are listeners (listener.go), whose streams leave net/http while they
+// wait (eventstream.go). Calls whose results are fetched later are tasks (tasks.go).
 //
 // Comments cite the specification by revision and page, as in "2026-07-28 basic/versioning": the
 // pages are below docs/specification in github.com/modelcontextprotocol/modelcontextprotocol.
@@ -27,6 +28,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/seal"
+	"patchbay/internal/tracing"
 )
 
 // Options configure a [Server].
@@ -46,6 +48,13 @@ type Options struct {
 	PublicURL string
 	Hosts     []string
 	Origins   []string
+	// Metadata returns the address of the OAuth metadata of an endpoint, for programs without a
+	// key (RFC 9728 §5.1); "" if it has none. May be nil.
+	Metadata func(r *http.Request, path string) string
+
+	// Origin returns scheme and host under which a request reached the server; "" if the host is
+	// not known to be ours. May be nil.
+	Origin func(r *http.Request) string
 
 	MaxBody           int64         // limit of a request body, in bytes; 0: 4 MiB
 	MaxSessions       int           // sessions in memory; 0: 10,000
@@ -53,6 +62,11 @@ type Options struct {
 	IdleTimeout       time.Duration // idle time until a session is forgotten; 0: 30 min
 	KeepAlive         time.Duration // maximum silence on a stream; 0: 15 s
 
+	TaskAfter time.Duration // how long calls take before they become tasks; 0: 500 ms
+	TaskTTL   time.Duration // how long tasks exist; 0: an hour
+
+	// Tracer continues the traces of clients; nil: nothing is traced.
+	Tracer *tracing.Tracer
 	// Relay reaches the other instances; nil with a single instance.
 	Relay Relay
 	// HasOpenBots reports whether the Rokid channel accepts callers without a key.
@@ -70,6 +84,8 @@ type Server struct {
 	hosts     hostList
 	sessions  *sessions
 	listeners listeners
+	tasks     *taskTable
+	stepUps   stepUps
 	metrics   metrics
 	info      json.RawMessage // serverInfo
 
@@ -104,10 +120,22 @@ func New(o Options) *Server {
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
 	}
+	if o.TaskAfter == 0 {
+		o.TaskAfter = defaultTaskAfter
+	}
+	if o.TaskTTL == 0 {
+		o.TaskTTL = defaultTaskTTL
+	}
+	if o.Metadata == nil {
+		o.Metadata = func(*http.Request, string) string { return "" }
+	}
+	if o.Origin == nil {
+		o.Origin = func(*http.Request) string { return "" }
+	}
 	if o.HasOpenBots == nil {
 		o.HasOpenBots = func(context.Context) (bool, error) { return false, nil }
 	}
-	s := &Server{Options: o, hosts: newHostList(o.PublicURL, o.Hosts, o.Origins)}
+	s := &Server{Options: o, tasks: newTaskTable(), hosts: newHostList(o.PublicURL, o.Hosts, o.Origins)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = newSessions(s)
 	s.metrics = newMetrics(s)
@@ -117,8 +145,10 @@ func New(o Options) *Server {
 			o.Logger.Error("what other instances say about sessions is not heard", "error", err)
 		}
 	}
+	context.AfterFunc(s.ctx, s.serveTasks())
 	changes, forget := o.Hub.WatchTools()
 	o.Hub.OnResourceUpdated(s.onResourceUpdated)
+	o.Hub.OnProviderLog(s.onProviderLog)
 	s.work.Go(func() {
 		defer forget()
 		s.watchChanges(changes)
@@ -140,12 +170,14 @@ func (s *Server) Drain() {
 func (s *Server) Close() {
 	s.cancel()
 	s.sessions.closeAll()
+	s.tasks.close()
 	s.work.Wait()
 }
 
 type metrics struct {
 	requests *prometheus.CounterVec
 	refused  *prometheus.CounterVec
+	tasks    *prometheus.CounterVec
 }
 
 func newMetrics(s *Server) metrics {
@@ -154,8 +186,11 @@ func newMetrics(s *Server) metrics {
 			Help: "Requests to the MCP endpoints."}, []string{"channel", "method"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_mcp_refused_total",
 			Help: "Requests that the MCP endpoints refused."}, []string{"reason"}),
+		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_mcp_tasks_total",
+			Help: "Calls of MCP clients that fetch the result later, by what became of them."}, []string{"outcome"}),
 	}
-	s.Registerer.MustRegister(m.requests, m.refused,
+	registerTaskGauges(s)
+	s.Registerer.MustRegister(m.requests, m.refused, m.tasks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_mcp_sessions", Help: "MCP sessions in memory."},
 			func() float64 { return float64(s.sessions.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_mcp_listeners",

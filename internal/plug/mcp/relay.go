@@ -25,9 +25,11 @@ type Relay interface {
 	Subscribe(handle func(data []byte)) error
 }
 
-// relayMessage is a message for a session that reached another instance.
+// relayMessage is a message for a session that reached another instance, or for the listeners of a
+// task.
 type relayMessage struct {
 	Session string          `json:"session"`
+	Task    string          `json:"task,omitempty"` // whose state has changed
 	Access  hub.Access      `json:"access"`
 	Message json.RawMessage `json:"message,omitempty"`
 	End     bool            `json:"end,omitempty"` // the client has ended the session
@@ -125,6 +127,10 @@ func (s *session) broadcast(x relayMessage) {
 func (s *Server) onRelayMessage(data []byte) {
 	var x relayMessage
 	if json.Unmarshal(data, &x) != nil {
+		return
+	}
+	if x.Task != "" {
+		s.listeners.markTask(x.Task)
 		return
 	}
 	t := s.sessions

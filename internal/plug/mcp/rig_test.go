@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/observe"
+	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
@@ -32,12 +33,25 @@ type rigOptions struct {
 	open   bool // no key is required
 	hub    hub.Options
 	shared []func() any
+	db     store.Options // the zero value: a fresh database
 	mcp    Options
+	// streams ends what depends on keys, as in the program.
+	streams bool
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
-	r := &rig{Rig: hubtest.New(t, hubtest.Options{Hub: o.hub, Shared: o.shared})}
+	r := &rig{Rig: hubtest.New(t, hubtest.Options{Hub: o.hub, Shared: o.shared, DB: o.db})}
+	if o.streams {
+		o.mcp.Streams = account.NewStreams(r.Accounts, account.StreamLimits{})
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() { ended <- o.mcp.Streams.Run(ctx, func(err error) { t.Error(err) }) }()
+		t.Cleanup(func() {
+			cancel()
+			<-ended
+		})
+	}
 	r.key = r.addKey(t, "test", "")
 	o.mcp.Hub, o.mcp.Accounts, o.mcp.Box = r.Hub, account.NewRecent(r.Accounts), r.Box
 	o.mcp.Guard = account.NewGuard(1000, nil)

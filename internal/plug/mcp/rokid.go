@@ -100,6 +100,7 @@ func (s *Server) ServeRokidMessages(w http.ResponseWriter, r *http.Request) {
 // rokidAnswer answers in Rokid's dialect: no handshake is needed, the tool list is short, a
 // message is sent without waiting for its reply, and failures are JSON-RPC errors.
 func (x *exchange) rokidAnswer(ctx context.Context) []byte {
+	ctx = x.traced(ctx)
 	switch x.msg.Method {
 	case "tools/list":
 		return jsonrpc.AppendResult(nil, x.msg.ID, []byte(rokidToolList))

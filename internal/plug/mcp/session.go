@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/seal"
 	"patchbay/internal/tool"
+	"patchbay/internal/tracing"
 )
 
 // session is the server side of one client's session in the revisions with sessions, on any
@@ -32,6 +32,7 @@ type session struct {
 	version   string
 	abilities tool.Capabilities
 	program   string
+	choice    choice
 	listener  *listener
 	level     atomic.Int64
 	lastUsed  atomic.Int64 // Unix nanoseconds
@@ -123,8 +124,10 @@ func (s *session) handleResponse(m *jsonrpc.Message) {
 	}
 }
 
-// request sends the client a request and waits for the response.
-func (s *session) request(ctx context.Context, out sender, r tool.Request, version string) (json.RawMessage, error) {
+// request sends the client a request and waits for the response, which is a result, or the error
+// object of one that refuses.
+func (s *session) request(ctx context.Context, out sender, r tool.Request, version string) (result,
+	refusal json.RawMessage, err error) {
 	answer := make(chan jsonrpc.Message, 1)
 	s.mu.Lock()
 	s.nextID++
@@ -137,37 +140,21 @@ func (s *session) request(ctx context.Context, out sender, r tool.Request, versi
 		delete(s.pendingRequests, id)
 	}()
 	params := r.Params
+	if version < "2025-11-25" {
+		params = jsonrpc.Without(params, "mode") // older revisions have a single mode
+	}
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	if version < "2025-11-25" {
-		params = without(params, "mode") // older revisions have a single mode
-	}
 	if err := out.send(jsonrpc.AppendRequest(nil, strconv.AppendInt(nil, id, 10), r.Method, params)); err != nil {
-		return nil, tool.Fail(tool.Cancelled, "The client cannot be asked.", err)
+		return nil, nil, tool.Fail(tool.Cancelled, "The client cannot be asked.", err)
 	}
 	select {
 	case m := <-answer:
-		if m.Error != nil {
-			return nil, tool.Fail(tool.Failed, "The tool asked back, and the client could not answer.",
-				fmt.Errorf("%w: %.300s", errClient, m.Error))
-		}
-		return slices.Clone(m.Result), nil
+		return slices.Clone(m.Result), slices.Clone(m.Error), nil
 	case <-ctx.Done():
-		return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
+		return nil, nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
 	}
-}
-
-// without returns an object without one of its members.
-func without(obj json.RawMessage, name string) json.RawMessage {
-	o := object{[]byte{'{'}}
-	for in := jsonrpc.Scan(obj); in.Next(); {
-		if key := string(in.Key); key != name {
-			quoted, _ := json.Marshal(key)
-			o.raw(string(quoted[1:len(quoted)-1]), in.Value)
-		}
-	}
-	return append(o.b, '}')
 }
 
 // end ends the session and everything that runs in it.
@@ -207,7 +194,7 @@ const maxEndedIDs = 20_000
 
 // abilityBits returns a client's capabilities as encoded in a session id.
 func abilityBits(can tool.Capabilities) (bits byte) {
-	for i, b := range []bool{can.Elicit, can.Sample, can.Roots} {
+	for i, b := range []bool{can.Elicit, can.Sample, can.Roots, can.ElicitURL, can.SampleTools, can.Apps} {
 		if b {
 			bits |= 1 << i
 		}
@@ -256,8 +243,8 @@ func (s *Server) readID(id string, c caller) (version string, can tool.Capabilit
 		return "", can, false
 	}
 	bits := raw[idRandom+1]
-	return revisions[raw[idRandom]], tool.Capabilities{Elicit: bits&1 != 0, Sample: bits&2 != 0, Roots: bits&4 != 0},
-		true
+	return revisions[raw[idRandom]], tool.Capabilities{Elicit: bits&1 != 0, Sample: bits&2 != 0, Roots: bits&4 != 0,
+		ElicitURL: bits&8 != 0, SampleTools: bits&16 != 0, Apps: bits&32 != 0}, true
 }
 
 // makeSession creates a session without adding it to the table.
@@ -268,14 +255,16 @@ func (s *Server) makeSession(id, channel, version string, can tool.Capabilities,
 	}
 	x := &session{
 		server: s, id: id, channel: channel, key: p.access.Key, version: version, abilities: can,
-		listener: newListener(p.access, p.hash, v),
-		calls:    map[string]context.CancelCauseFunc{}, pendingRequests: map[int64]chan jsonrpc.Message{},
+		choice: p.choice, listener: newListener(p.access, v),
+		calls: map[string]context.CancelCauseFunc{}, pendingRequests: map[int64]chan jsonrpc.Message{},
 		streams: map[string]*eventLog{},
 	}
+	x.listener.only = p.choice.only
 	x.listener.tools, x.listener.prompts, x.listener.resources = true, channel != channelLearn, channel != channelLearn
 	x.level.Store(defaultLevel)
 	x.touch()
 	x.ctx, x.cancel = context.WithCancel(s.ctx)
+	context.AfterFunc(x.ctx, x.listener.close)
 	return x, nil
 }
 
@@ -431,8 +420,9 @@ func (t *sessions) sweep(before time.Time) {
 // caller identifies the sender of one request.
 type caller struct {
 	access    hub.Access
-	hash      string            // of its key
 	principal account.Principal // zero without a key
+	choice    choice
+	trace     tracing.Link // of the HTTP request
 }
 
 // sessionOwner returns the owner that a session id is signed for: the key and its channel. On
@@ -444,13 +434,13 @@ func (c caller) sessionOwner() string {
 	return c.access.Key + " " + c.access.Channel
 }
 
-func newCaller(p account.Principal, channel, hash string) caller {
+func newCaller(p account.Principal, channel string) caller {
 	rules := p.Key.Rules
 	if p.Key.Bot != 0 {
 		rules = hub.NarrowRules(rules, hub.BotToolNames) // the key opens one bot and nothing else
 	}
-	return caller{hub.Access{Caller: tool.Caller{
+	return caller{access: hub.Access{Caller: tool.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, OnlyBot: p.Key.Bot, KeyRules: p.Key.Rules, Channel: channel,
 		Lang: p.Person.Lang,
-	}, Rules: rules}, hash, p}
+	}, Rules: rules}, principal: p}
 }

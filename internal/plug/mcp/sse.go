@@ -26,25 +26,71 @@ var errSlow = errors.New("the client does not read")
 // for a while. It is safe for concurrent use.
 type pipe struct {
 	session *session
-	queue   chan []byte
-	rokid   bool // Rokid's dialect
+	rokid   bool          // Rokid's dialect
+	ready   chan struct{} // there are messages in the queue; holds 1
 
 	mu       sync.Mutex
+	queue    [][]byte
 	attached *notificationStream // nil without a connection
 	expiry   *time.Timer         // ends the session if the client does not reconnect
 }
 
 func (p *pipe) send(msg []byte) error {
-	select {
-	case p.queue <- msg:
-		return nil
-	case <-p.session.ctx.Done():
+	if p.session.ctx.Err() != nil {
 		return errClosed
-	default:
+	}
+	p.mu.Lock()
+	full := len(p.queue) >= pipeQueueSize
+	if !full {
+		p.queue = append(p.queue, msg)
+	}
+	p.mu.Unlock()
+	if full {
 		p.session.server.Logger.Warn("an MCP client is cut off, since it does not read", "channel", p.session.channel,
 			"program", p.session.program)
 		p.session.server.sessions.remove(p.session)
 		return errSlow
+	}
+	p.wake()
+	return nil
+}
+
+func (p *pipe) wake() {
+	select {
+	case p.ready <- struct{}{}:
+	default: // somebody is about to look
+	}
+}
+
+// next takes the oldest message from the queue; nil if there is none.
+func (p *pipe) next() (msg []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.queue = nil
+		return nil
+	}
+	msg, p.queue[0] = p.queue[0], nil
+	p.queue = p.queue[1:]
+	return msg
+}
+
+// writeQueue writes the messages of the queue. One that cannot be written is lost; those after it
+// are for the next connection.
+func (p *pipe) writeQueue(ctx context.Context, write func(msg []byte) error) error {
+	for {
+		if ctx.Err() != nil {
+			p.wake()
+			return ctx.Err()
+		}
+		msg := p.next()
+		if msg == nil {
+			return nil
+		}
+		if err := write(msg); err != nil {
+			p.wake()
+			return err
+		}
 	}
 }
 
@@ -128,29 +174,28 @@ func (t *sessions) findPiped(id string, c caller) *session {
 
 // openPipe serves the stream of a new session, or of one whose connection broke.
 func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d dialect) {
-	in, release, ok := s.acquireStream(r.Context(), c)
-	defer release()
+	e, ok := s.beginStream(w, c)
 	if !ok {
-		s.tooManyStreams(w)
 		return
 	}
 	session := s.sessions.findPiped(r.URL.Query().Get(d.sessionParamName()), c)
 	if session == nil {
 		var err error
 		if session, err = s.newPipe(c, d); err != nil {
+			e.end()
 			s.tooManySessions(w)
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(in)
-	defer cancel()
-	over := context.AfterFunc(in, func() { s.endIfRevoked(in, session) })
-	defer over()
-	stop := context.AfterFunc(session.ctx, cancel)
-	defer stop()
-	defer session.pipe.attach(cancel)()
-	defer s.listeners.add(session.listener, session.end)()
-	session.servePipe(ctx, newSSEWriter(w), d)
+	e.serve(w, r, func(out *sseWriter) {
+		over := context.AfterFunc(e.ctx, func() { s.endIfRevoked(e.ctx, session) })
+		defer over()
+		stop := context.AfterFunc(session.ctx, e.cancel)
+		defer stop()
+		defer session.pipe.attach(e.cancel)()
+		defer s.listeners.add(session.listener, session.end)()
+		session.servePipe(e.ctx, out, d)
+	})
 }
 
 // endIfRevoked ends a session and its calls if its key is no longer valid. A session whose
@@ -171,7 +216,7 @@ func (s *Server) newPipe(c caller, d dialect) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	session.pipe = &pipe{session: session, queue: make(chan []byte, pipeQueueSize), rokid: d.rokid}
+	session.pipe = &pipe{session: session, ready: make(chan struct{}, 1), rokid: d.rokid}
 	if err := s.sessions.add(session); err != nil {
 		return nil, err
 	}
@@ -199,8 +244,8 @@ func (s *session) servePipe(ctx context.Context, e *sseWriter, d dialect) {
 		select {
 		case <-ctx.Done():
 			return
-		case msg := <-s.pipe.queue:
-			err = e.writeEvent(name, "", msg)
+		case <-s.pipe.ready:
+			err = s.pipe.writeQueue(ctx, func(msg []byte) error { return e.writeEvent(name, "", msg) })
 		case <-s.listener.wake:
 			for _, msg := range s.listener.takeNotifications(nil) {
 				if !d.rokid {
@@ -317,9 +362,9 @@ func (s *session) initialize(c caller, m *jsonrpc.Message) []byte {
 	if json.Unmarshal(m.Params, &h) != nil {
 		h = initializeParams{}
 	}
-	version := h.negotiatedVersion()
+	version, can := h.negotiatedVersion(), abilities(h.Capabilities)
 	s.mu.Lock()
-	s.version, s.abilities, s.program = version, abilities(h.Capabilities), h.program()
+	s.version, s.abilities, s.program = version, can, h.program()
 	s.mu.Unlock()
-	return jsonrpc.AppendResult(nil, m.ID, s.server.serverInfo(s.channel).initializeResult(version))
+	return jsonrpc.AppendResult(nil, m.ID, s.server.serverInfo(s.channel).withApps(can).initializeResult(version))
 }

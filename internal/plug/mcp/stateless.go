@@ -32,13 +32,7 @@ func isStatelessMessage(m *jsonrpc.Message) bool {
 	if m.Method == "server/discover" || m.Method == "subscriptions/listen" {
 		return true
 	}
-	x := exchange{msg: *m}
-	for in := jsonrpc.Scan(x.param("_meta")); in.Next(); {
-		if string(in.Key) == metaVersion {
-			return true
-		}
-	}
-	return false
+	return jsonrpc.Member(jsonrpc.Member(m.Params, "_meta"), metaVersion) != nil
 }
 
 // postStateless answers a message that belongs to no session.
@@ -48,25 +42,23 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller,
 		return
 	}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	x := &exchange{server: s, access: c.access, msg: *m, level: levelOff}
+	x := &exchange{server: s, access: c.access, principal: c.principal, choice: c.choice, trace: c.trace,
+		msg: *m, level: levelOff}
 	x.readMeta()
 	if e := x.applyClientMeta(r.Header); e != nil {
 		s.metrics.refused.WithLabelValues("message").Inc()
 		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, m.ID, e))
 		return
 	}
-	// The work ends with the connection.
-	in := r.Context()
-	switch {
-	case m.Method == "subscriptions/listen":
-		within, release, ok := s.acquireStream(in, c)
-		defer release()
-		if !ok {
-			s.tooManyStreams(w)
-			return
-		}
-		in = within
-	case isLongRunning(m.Method):
+	if c.lacksDangerous(m) && s.challengeCall(w, r, x) {
+		return
+	}
+	if m.Method == "subscriptions/listen" {
+		x.openSubscription(w, r, c)
+		return
+	}
+	in := r.Context() // the work ends with the connection
+	if isLongRunning(m.Method) {
 		within, release := s.withKeyLifetime(in, c)
 		defer release()
 		in = within
@@ -75,10 +67,6 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller,
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	if m.Method == "subscriptions/listen" {
-		x.serveSubscription(ctx, cancel, w, c.hash)
-		return
-	}
 	rep := &reply{w: w, acceptsStream: streams, keepAliveInterval: s.KeepAlive}
 	if streams {
 		x.out = rep
@@ -139,6 +127,7 @@ func (x *exchange) applyClientMeta(h http.Header) *jsonrpc.Error {
 		return invalid("_meta has no %s", metaCapabilities)
 	}
 	x.abilities = abilities(capabilities)
+	x.abilities.Tasks = declaresTasks(capabilities) && offersTasks(x.access.Channel)
 	if level != nil {
 		x.level = levelOf(jsonrpc.Text(level))
 	}
@@ -167,6 +156,8 @@ func (x *exchange) checkHeaders(h http.Header) *jsonrpc.Error {
 		name = x.text("name")
 	case "resources/read":
 		name = x.text("uri")
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		name = x.text("taskId")
 	default:
 		return nil
 	}
@@ -257,8 +248,16 @@ func sameValue(value json.RawMessage, text string) bool {
 func (x *exchange) discover(context.Context) ([]byte, *jsonrpc.Error) {
 	o := x.beginResult(1024, true)
 	o.raw("supportedVersions", encode(append([]string{statelessVersion}, revisions...)))
-	f := x.server.serverInfo(x.access.Channel)
-	o.raw("capabilities", []byte(f.capabilities))
+	f := x.server.serverInfo(x.access.Channel).withApps(x.abilities)
+	can := json.RawMessage(f.capabilities)
+	if offersTasks(x.access.Channel) {
+		extensions := jsonrpc.Member(can, "extensions")
+		if extensions == nil {
+			extensions = []byte("{}")
+		}
+		can = jsonrpc.With(can, "extensions", jsonrpc.With(extensions, tasksExtension, []byte("{}")))
+	}
+	o.raw("capabilities", can)
 	o.text("instructions", f.instructions)
 	return x.endResult(o, nil), nil
 }
@@ -328,51 +327,72 @@ func (x *exchange) verifyState(text, name string) (string, error) {
 	return c.State, nil
 }
 
-// serveSubscription sends the client the notifications it subscribed to until it disconnects
+// openSubscription sends the client the notifications it subscribes to until it disconnects
 // (2026-07-28 basic/patterns/subscriptions).
-func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter,
-	hash string) {
+func (x *exchange) openSubscription(w http.ResponseWriter, r *http.Request, c caller) {
 	s := x.server
 	s.metrics.requests.WithLabelValues(x.access.Channel, x.msg.Method).Inc()
-	var want struct {
-		Tools     bool     `json:"toolsListChanged,omitempty"`
-		Prompts   bool     `json:"promptsListChanged,omitempty"`
-		Resources bool     `json:"resourcesListChanged,omitempty"`
-		URIs      []string `json:"resourceSubscriptions,omitempty"`
+	want, e := x.readWanted()
+	var v *hub.View
+	if e == nil {
+		v, e = x.view()
 	}
-	raw := x.param("notifications")
-	if !isObject(raw) || json.Unmarshal(raw, &want) != nil {
-		e := invalid("notifications is missing: what is wanted?")
-		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, x.msg.ID, e))
-		return
-	}
-	if x.access.Channel == channelLearn {
-		want.Prompts, want.Resources, want.URIs = false, false, nil // this channel has none
-	}
-	want.URIs = slices.Compact(want.URIs[:min(len(want.URIs), maxSubscriptions)])
-	v, e := x.view()
 	if e != nil {
 		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, x.msg.ID, e))
 		return
 	}
-	l := newListener(x.access, hash, v)
-	l.tools, l.prompts, l.resources = want.Tools, want.Prompts, want.Resources
-	for _, uri := range want.URIs {
-		l.setSubscription(uri, true)
+	stream, ok := s.beginStream(w, c)
+	if !ok {
+		return
 	}
-	defer s.listeners.add(l, cancel)()
+	l := newListener(x.access, v)
+	l.only = x.choice.only
+	l.tools, l.prompts, l.resources = want.Tools, want.Prompts, want.Resources
+	x.watchTasks(l, want.TaskIDs)
+	for _, uri := range want.URIs {
+		_ = x.watch(stream.ctx, l, uri) // a provider that refuses reports no changes
+	}
 	meta := []byte(`{"` + metaSubscription + `":` + string(x.msg.ID) + `}`)
 	ack := object{[]byte{'{'}}
 	ack.raw("_meta", meta)
 	ack.raw("notifications", encode(want))
-	out := newSSEWriter(w)
-	if out.writeEvent("message", "", jsonrpc.AppendRequest(nil, nil,
-		"notifications/subscriptions/acknowledged", append(ack.b, '}'))) != nil {
-		return
+	begin := jsonrpc.AppendRequest(nil, nil, "notifications/subscriptions/acknowledged", append(ack.b, '}'))
+	end := jsonrpc.AppendResult(nil, x.msg.ID, x.endResult(x.beginResult(128, false), meta))
+	stream.serve(w, r, func(out *sseWriter) {
+		defer l.close()
+		defer s.listeners.add(l, stream.cancel)()
+		if out.writeEvent("message", "", begin) != nil {
+			return
+		}
+		s.writeNotifications(stream.ctx, out, l, meta)
+		if s.stopping.Load() { // the server ends the stream
+			out.writeEvent("message", "", end) //nolint:errcheck // the client has disconnected
+		}
+	})
+}
+
+// wantedNotifications are the notifications that a client subscribes to.
+type wantedNotifications struct {
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Prompts   bool     `json:"promptsListChanged,omitempty"`
+	Resources bool     `json:"resourcesListChanged,omitempty"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
+}
+
+// readWanted returns the notifications that the request names and the caller may have.
+func (x *exchange) readWanted() (want wantedNotifications, e *jsonrpc.Error) {
+	raw := x.param("notifications")
+	if !isObject(raw) || json.Unmarshal(raw, &want) != nil {
+		return want, invalid("notifications is missing: what is wanted?")
 	}
-	s.writeNotifications(ctx, out, l, meta)
-	if s.stopping.Load() { // the server ends the stream
-		end := x.endResult(x.beginResult(128, false), meta)
-		out.writeEvent("message", "", jsonrpc.AppendResult(nil, x.msg.ID, end)) //nolint:errcheck // the client has disconnected
+	if x.access.Channel == channelLearn {
+		want.Prompts, want.Resources, want.URIs = false, false, nil // this channel has none
 	}
+	if len(want.TaskIDs) > 0 && !x.abilities.Tasks {
+		return want, errNeedsTasks
+	}
+	want.TaskIDs = x.ownTasks(want.TaskIDs)
+	want.URIs = slices.Compact(want.URIs[:min(len(want.URIs), maxSubscriptions)])
+	return want, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,47 +26,60 @@ const (
 
 // sseWriter writes server-sent events. It is not safe for concurrent use.
 type sseWriter struct {
-	w          http.ResponseWriter
-	controller *http.ResponseController
-	buf        []byte
+	conn net.Conn // a connection of its own, see [eventStream]; else nil
+	w    http.ResponseWriter
+	buf  []byte // to write before the next bytes: the head of the response
 }
 
 // newSSEWriter starts an event stream.
 func newSSEWriter(w http.ResponseWriter) *sseWriter {
-	h := w.Header()
+	setStreamHeader(w.Header())
+	w.WriteHeader(http.StatusOK)
+	return &sseWriter{w: w}
+}
+
+func setStreamHeader(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	return &sseWriter{w: w, controller: http.NewResponseController(w)}
 }
 
 // writeEvent writes one event. An empty name or id is omitted.
 func (e *sseWriter) writeEvent(name, id string, data []byte) error {
-	b := e.buf[:0]
+	b := e.buf
 	if name != "" {
 		b = append(append(append(b, "event: "...), name...), '\n')
 	}
 	if id != "" {
 		b = append(append(append(b, "id: "...), id...), '\n')
 	}
-	b = append(append(append(b, "data: "...), data...), "\n\n"...)
-	e.buf = b
-	return e.write(b)
+	return e.flush(append(append(append(b, "data: "...), data...), "\n\n"...))
 }
 
-func (e *sseWriter) write(b []byte) error {
-	e.controller.SetWriteDeadline(time.Now().Add(writeTimeout)) //nolint:errcheck // not every connection supports deadlines
+func (e *sseWriter) write(b []byte) error { return e.flush(append(e.buf, b...)) }
+
+// flush sends bytes, with what was to be written before them.
+func (e *sseWriter) flush(b []byte) error {
+	by := time.Now().Add(writeTimeout)
+	if e.conn != nil {
+		e.buf = nil                 // a stream that waits keeps no buffer
+		e.conn.SetWriteDeadline(by) //nolint:errcheck // the write fails too
+		_, err := e.conn.Write(b)
+		return err
+	}
+	e.buf = b[:0]
+	c := http.NewResponseController(e.w)
+	c.SetWriteDeadline(by) //nolint:errcheck // not every connection supports deadlines
 	if _, err := e.w.Write(b); err != nil {
 		return err
 	}
-	return e.controller.Flush()
+	return c.Flush()
 }
 
 // closeStream ends the stream before its handler returns. That closes the connection; HTTP/2
 // does not support it.
 func (e *sseWriter) closeStream() error {
-	conn, _, err := e.controller.Hijack()
+	conn, _, err := http.NewResponseController(e.w).Hijack()
 	if err != nil {
 		return err
 	}

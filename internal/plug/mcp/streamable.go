@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/account"
 	"patchbay/internal/jsonrpc"
 )
 
@@ -19,6 +18,10 @@ const channelMCP = "mcp"
 
 // ServeHTTP serves /mcp: Streamable HTTP, in the revisions with sessions and without.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodOptions {
+		s.ServePreflight(w, r)
+		return
+	}
 	c, ok := s.authenticate(w, r, channelMCP)
 	if !ok {
 		return
@@ -44,55 +47,6 @@ func (s *Server) methodNotAllowed(w http.ResponseWriter) {
 func (s *Server) refuse(w http.ResponseWriter, status int, reason, text string) {
 	s.metrics.refused.WithLabelValues(reason).Inc()
 	writeJSON(w, status, jsonrpc.AppendError(nil, nil, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: text}))
-}
-
-// authenticate identifies the caller and checks host and origin. It answers a rejected request
-// itself.
-func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, channel string) (caller, bool) {
-	if !s.hosts.isAllowed(r) {
-		s.Logger.WarnContext(r.Context(), "a request was refused: it came under a strange name or from a strange page",
-			"host", r.Host, "origin", r.Header.Get("Origin"))
-		s.refuse(w, http.StatusForbidden, "origin",
-			"this host name or origin is not allowed (settings mcp.hosts and mcp.origins)")
-		return caller{}, false
-	}
-	secret := bearer(r)
-	if secret == "" && s.Anonymous != nil {
-		c := newCaller(s.Anonymous(), channel, "")
-		c.access.Address = s.Address(r).String()
-		return c, true
-	}
-	p, hash, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
-	switch {
-	case err == nil:
-		c := newCaller(p, channel, hash)
-		c.access.Address = s.Address(r).String()
-		return c, true
-	case account.Refused(err):
-		tooMany := s.Guard.Refuse(s.Address(r))
-		s.Logger.WarnContext(r.Context(), "a key was refused", "channel", channel, "cause", err,
-			"address", s.Address(r))
-		if tooMany {
-			w.Header().Set("Retry-After", "60")
-			s.refuse(w, http.StatusTooManyRequests, "guessing",
-				"too many refused keys from this address; wait a minute")
-			return caller{}, false
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="mcp"`)
-		s.refuse(w, http.StatusUnauthorized, "key", "a key with scope mcp is needed, as Authorization: Bearer …")
-	case r.Context().Err() == nil:
-		s.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)
-		s.refuse(w, http.StatusServiceUnavailable, "database", "the key could not be checked; try again later")
-	}
-	return caller{}, false
-}
-
-func bearer(r *http.Request) string {
-	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(kind, "Bearer") {
-		return strings.TrimSpace(secret)
-	}
-	return ""
 }
 
 // body reads a request's body, up to the limit.
@@ -239,7 +193,7 @@ func (s *Server) initialize(w http.ResponseWriter, c caller, m *jsonrpc.Message)
 	}
 	w.Header()["Mcp-Session-Id"] = []string{session.id}
 	writeJSON(w, http.StatusOK, jsonrpc.AppendResult(nil, m.ID,
-		s.serverInfo(c.access.Channel).initializeResult(version)))
+		s.serverInfo(c.access.Channel).withApps(can).initializeResult(version)))
 }
 
 // serverInfo is what an endpoint reports about itself.
@@ -268,7 +222,8 @@ func (f serverInfo) initializeResult(version string) []byte {
 
 // exchange returns the exchange for a request of the session.
 func (s *session) exchange(c caller, m *jsonrpc.Message, out sender) *exchange {
-	x := &exchange{server: s.server, access: c.access, session: s, level: int(s.level.Load()), msg: *m, out: out}
+	x := &exchange{server: s.server, access: c.access, choice: s.choice, trace: c.trace, session: s,
+		level: int(s.level.Load()), msg: *m, out: out}
 	s.mu.Lock()
 	x.version, x.abilities, x.access.Program = s.version, s.abilities, s.program
 	s.mu.Unlock()
@@ -293,6 +248,9 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request, c caller, s
 			session.broadcast(relayMessage{Message: m.Raw})
 		}
 		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if c.lacksDangerous(m) && s.challengeCall(w, r, session.exchange(c, m, nil)) {
 		return
 	}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
@@ -415,28 +373,38 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 	if !ok {
 		return
 	}
-	in, release, ok := s.acquireStream(r.Context(), c)
-	defer release()
-	if !ok {
-		s.tooManyStreams(w)
-		return
-	}
-	ctx, cancel := context.WithCancel(in)
-	defer cancel()
-	stop := context.AfterFunc(session.ctx, cancel)
-	defer stop()
 	if last := r.Header.Get("Last-Event-Id"); strings.HasPrefix(last, "s") {
-		if err := session.resume(ctx, w, last, s.KeepAlive); err != nil {
-			s.refuse(w, http.StatusBadRequest, "event", err.Error())
-		}
+		s.resume(w, r, c, session, last)
 		return
 	}
-	session.serveNotifications(ctx, cancel, w)
+	e, ok := s.beginStream(w, c)
+	if !ok {
+		return
+	}
+	e.serve(w, r, func(out *sseWriter) { session.serveNotifications(e, out) })
 }
 
-// serveNotifications sends change notifications to the client until ctx ends.
-func (s *session) serveNotifications(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter) {
-	mine := &notificationStream{cancel}
+// resume replays the rest of a response.
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, c caller, session *session, last string) {
+	e, ok := s.beginStream(w, c)
+	if !ok {
+		return
+	}
+	defer e.end()
+	for _, other := range []context.Context{r.Context(), session.ctx} {
+		stop := context.AfterFunc(other, e.cancel)
+		defer stop()
+	}
+	if err := session.resume(e.ctx, w, last, s.KeepAlive); err != nil {
+		s.refuse(w, http.StatusBadRequest, "event", err.Error())
+	}
+}
+
+// serveNotifications sends change notifications to the client until the stream ends.
+func (s *session) serveNotifications(e *eventStream, out *sseWriter) {
+	stop := context.AfterFunc(s.ctx, e.cancel)
+	defer stop()
+	mine := &notificationStream{e.cancel}
 	s.mu.Lock()
 	if s.notifications != nil {
 		s.notifications.cancel() // the client reconnected: the older connection is dead
@@ -451,14 +419,13 @@ func (s *session) serveNotifications(ctx context.Context, cancel context.CancelF
 			s.notifications = nil
 		}
 	}()
-	remove := s.server.listeners.add(s.listener, cancel)
+	remove := s.server.listeners.add(s.listener, e.cancel)
 	defer remove()
 	if v, err := s.server.Hub.View(s.listener.access.Person, s.listener.access.Rules); err == nil {
 		s.listener.refresh(v) // changes since the last stream
 	}
-	e := newSSEWriter(w)
-	e.writeComment() //nolint:errcheck // an error shows at the next write
-	s.server.writeNotifications(ctx, e, s.listener, nil)
+	out.writeComment() //nolint:errcheck // an error shows at the next write
+	s.server.writeNotifications(e.ctx, out, s.listener, nil)
 }
 
 // writeNotifications writes notifications as they come, and keep-alive comments in between.
@@ -471,6 +438,11 @@ func (s *Server) writeNotifications(ctx context.Context, e *sseWriter, l *listen
 			return
 		case <-l.wake:
 			for _, msg := range l.takeNotifications(meta) {
+				if e.writeEvent("message", "", msg) != nil {
+					return
+				}
+			}
+			for _, msg := range l.taskNotifications(ctx, meta) {
 				if e.writeEvent("message", "", msg) != nil {
 					return
 				}

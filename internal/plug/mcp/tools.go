@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
@@ -21,12 +23,22 @@ const (
 	pageBytes    = 256 << 10
 	// maxRounds limits how often a provider may ask for input in one call.
 	maxRounds = 10
+	// abandonTimeout limits the call that reports to a provider that its caller has disconnected.
+	abandonTimeout = 2 * time.Second
 )
 
 func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 	v, e := x.view()
 	if e != nil {
 		return nil, e
+	}
+	if x.finds(v) {
+		if x.session != nil {
+			x.session.listener.markToolsSeen(v)
+		}
+		o := x.beginResult(len(finderTools)+64, true)
+		o.raw("tools", []byte(finderTools))
+		return x.endResult(o, nil), nil
 	}
 	all := v.Tools
 	if x.maxTools > 0 {
@@ -44,7 +56,7 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 	page := tools[:n]
 	if x.access.Channel == channelLearn {
 		// In the provider's order: programs and people expect the most important tools first.
-		at := func(t *hub.RegisteredTool) int { return slices.Index(x.server.LearnTools, t.Name) }
+		at := func(t *hub.RegisteredTool) int { return slices.Index(x.server.LearnTools, t.OriginalName()) }
 		page = slices.SortedStableFunc(slices.Values(page), func(a,
 			b *hub.RegisteredTool) int {
 			return cmp.Compare(at(a), at(b))
@@ -57,7 +69,7 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 		if i > 0 {
 			o.b = append(o.b, ',')
 		}
-		o.b = append(o.b, t.ListEntry()...)
+		o.b = append(o.b, x.listEntry(t)...)
 	}
 	o.b = append(o.b, ']')
 	if n < len(tools) {
@@ -90,7 +102,10 @@ func after(tools []*hub.RegisteredTool, cursor string) ([]*hub.RegisteredTool, *
 func cursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
-	c := tool.Call{Capabilities: x.abilities}
+	c := tool.Call{Capabilities: x.abilities, Meta: x.meta.raw}
+	if !x.isStateless() && x.out == nil {
+		c.Capabilities = tool.Capabilities{} // it can be asked nothing
+	}
 	name := ""
 	for in := jsonrpc.Scan(x.msg.Params); in.Next(); {
 		switch string(in.Key) {
@@ -103,8 +118,22 @@ func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if name == "" {
 		return nil, invalid("name is missing: which tool?")
 	}
+	if x.isFinder(name) {
+		if name == findTools {
+			return x.findTools(c.Args)
+		}
+		var e *jsonrpc.Error
+		if name, c.Args, e = readFoundCall(c.Args); e != nil {
+			return nil, e
+		}
+	}
 	if e := x.readInputResponses(name, &c); e != nil {
 		return nil, e
+	}
+	if x.takesTasks() {
+		if result, e, begun := x.callAsTask(ctx, name, &c); begun {
+			return result, e
+		}
 	}
 	x.forwardProgress(&c)
 	for range maxRounds {
@@ -118,6 +147,7 @@ func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
 			return x.inputRequired(name, res.InputRequired), nil
 		}
 		if err := x.ask(ctx, res.InputRequired, &c); err != nil {
+			x.abandon(name, &c, res.InputRequired)
 			return x.callError(err)
 		}
 	}
@@ -140,6 +170,7 @@ func (x *exchange) forwardProgress(c *tool.Call) {
 		}
 	}
 	if x.level < levelOff {
+		c.LogLevel = tool.LogLevels[x.level]
 		c.Log = func(l tool.Log) {
 			if levelOf(l.Level) >= x.level && levelOf(l.Level) < levelOff && json.Valid(l.Data) {
 				params, _ := json.Marshal(l)
@@ -202,19 +233,13 @@ func (x *exchange) result(r *tool.Result) []byte {
 	} else if x.mergeStructured {
 		o.raw("isError", []byte("false"))
 	}
+	o.b = jsonrpc.AppendMembers(o.b, r.Extra)
 	return x.endResult(o, r.Meta)
 }
 
 // mergeFields puts the fields of a structured result beside content.
 func mergeFields(o *object, structured json.RawMessage) {
-	for in := jsonrpc.Scan(structured); in.Next(); {
-		switch name := string(in.Key); name {
-		case "content", "structuredContent", "isError", "_meta":
-		default:
-			quoted, _ := json.Marshal(name)
-			o.raw(string(quoted[1:len(quoted)-1]), in.Value)
-		}
-	}
+	o.b = jsonrpc.AppendMembers(o.b, jsonrpc.Without(structured, "content", "structuredContent", "isError", "_meta"))
 }
 
 // callError returns the error of a call: as a tool result if the model can act on it, otherwise
@@ -232,10 +257,22 @@ func (x *exchange) callError(err error) ([]byte, *jsonrpc.Error) {
 	return x.result(tool.ErrorResult(e.Told)), nil
 }
 
+// abandon reports to a provider that waits for an answer that its caller has disconnected, or
+// cannot be asked.
+func (x *exchange) abandon(name string, c *tool.Call, n *tool.InputRequired) {
+	if !n.Refusable {
+		return
+	}
+	ctx, cancel := context.WithTimeout(x.server.ctx, abandonTimeout)
+	defer cancel()
+	c.Abandoned, c.State, c.Progress, c.Log = true, n.State, nil, nil
+	_, _ = x.server.Hub.Call(ctx, x.access, name, c) // at worst, the provider waits for its own limit
+}
+
 // ask requests the input that a provider needs from the caller, in a session, and adds the
 // answers to the call.
 func (x *exchange) ask(ctx context.Context, n *tool.InputRequired, c *tool.Call) error {
-	c.State, c.Answers = n.State, map[string]json.RawMessage{}
+	c.State, c.Answers, c.Refusals = n.State, map[string]json.RawMessage{}, nil
 	names := make([]string, 0, len(n.Requests))
 	for name := range n.Requests {
 		names = append(names, name)
@@ -243,30 +280,24 @@ func (x *exchange) ask(ctx context.Context, n *tool.InputRequired, c *tool.Call)
 	slices.Sort(names)
 	for _, name := range names {
 		r := n.Requests[name]
-		if x.out == nil || !x.canAsk(r.Method) {
+		if x.out == nil || !x.abilities.CanAnswer(r.Method, r.Params) {
 			return tool.Fail(tool.Failed, "The tool needs to ask back ("+r.Method+"), which this client cannot do.",
 				nil)
 		}
-		answer, err := x.session.request(ctx, x.out, r, x.version)
-		if err != nil {
+		answer, refusal, err := x.session.request(ctx, x.out, r, x.version)
+		switch {
+		case err != nil:
 			return err
+		case refusal == nil:
+			c.Answers[name] = answer
+		case n.Refusable:
+			c.Refusals = map[string]json.RawMessage{name: refusal}
+		default:
+			return tool.Fail(tool.Failed, "The tool asked back, and the client could not answer.",
+				fmt.Errorf("%w: %.300s", errClient, refusal))
 		}
-		c.Answers[name] = answer
 	}
 	return nil
-}
-
-// canAsk reports whether the caller declared support for a server request.
-func (x *exchange) canAsk(method string) bool {
-	switch method {
-	case "elicitation/create":
-		return x.abilities.Elicit
-	case "sampling/createMessage":
-		return x.abilities.Sample
-	case "roots/list":
-		return x.abilities.Roots
-	}
-	return false
 }
 
 var errClient = errors.New("the client answered with an error")
@@ -279,11 +310,13 @@ func abilities(capabilities json.RawMessage) (can tool.Capabilities) {
 		}
 		switch string(in.Key) {
 		case "elicitation":
-			can.Elicit = elicitsForms(in.Value)
+			can.Elicit, can.ElicitURL = elicitsForms(in.Value), jsonrpc.Member(in.Value, "url") != nil
 		case "sampling":
-			can.Sample = true
+			can.Sample, can.SampleTools = true, jsonrpc.Member(in.Value, "tools") != nil
 		case "roots":
 			can.Roots = true
+		case "extensions":
+			can.Apps = declaresApps(in.Value)
 		}
 	}
 	return can
@@ -303,11 +336,15 @@ func elicitsForms(elicitation json.RawMessage) bool {
 
 // truncateResult returns a result as text only, no longer than the client accepts.
 func truncateResult(r *tool.Result, most int) *tool.Result {
-	words := r.PlainText()
-	if len(words) > most {
-		words = strings.ToValidUTF8(words[:most-len("…")], "") + "…"
-	}
-	out := tool.Text(words)
+	out := tool.Text(shorten(r.PlainText(), most))
 	out.IsError = r.IsError
 	return out
+}
+
+// shorten returns a text of at most so many bytes; three or more.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/tracing"
 )
 
 // channelWebSocket is the name, in traces and metrics, of the endpoints that carry one message
@@ -37,6 +38,7 @@ func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	c.trace = tracing.Link{} // the requests are not part of the one that opened the connection
 	in, release, ok := s.acquireStream(s.ctx, c)
 	if !ok {
 		release()
@@ -119,8 +121,8 @@ func (s *session) writeFrames(ctx context.Context, conn *websocket.Conn) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case msg := <-s.pipe.queue:
-			err = write(msg)
+		case <-s.pipe.ready:
+			err = s.pipe.writeQueue(ctx, write)
 		case <-s.listener.wake:
 			for _, msg := range s.listener.takeNotifications(nil) {
 				if err == nil {

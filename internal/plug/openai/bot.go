@@ -24,6 +24,7 @@ import (
 	"patchbay/internal/netx"
 	"patchbay/internal/talk"
 	"patchbay/internal/toolbox"
+	"patchbay/internal/tracing"
 )
 
 var _ talk.Bot = (*Bot)(nil)
@@ -43,6 +44,8 @@ type Options struct {
 	OnEnd func(context.Context, Problem)
 	// Logger gets what the owner should know. Nil discards it.
 	Logger *slog.Logger
+	// Tracer traces requests; nil: nothing is traced.
+	Tracer *tracing.Tracer
 	// Toolbox has the functions that the model may call besides device commands. It may be nil.
 	Toolbox toolbox.Tools
 }
@@ -55,6 +58,7 @@ type Bot struct {
 	client     *http.Client
 	ownsClient bool // the bot made the client and closes it
 	log        *slog.Logger
+	tracer     *tracing.Tracer
 	toolbox    toolbox.Tools
 	trusted    func(context.Context) bool
 	onEnd      func(context.Context, Problem)
@@ -84,8 +88,9 @@ func New(s Settings, o Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bot{settings: s, endpoint: at, log: o.Logger, toolbox: o.Toolbox, trusted: o.Trusted, onEnd: o.OnEnd,
-		sleep: netx.Wait, jitter: netx.HalfJitter, noteInterval: defaultNoteInterval}
+	b := &Bot{settings: s, endpoint: at, log: o.Logger, tracer: o.Tracer, toolbox: o.Toolbox,
+		trusted: o.Trusted, onEnd: o.OnEnd, sleep: netx.Wait, jitter: netx.HalfJitter,
+		noteInterval: defaultNoteInterval}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,7 +12,32 @@ import (
 	"time"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
+)
+
+// What the owner is told, with the details in brackets.
+const (
+	msgNoReach      = i18n.Message("%s cannot be reached (%s); %s")
+	msgNotRunning   = i18n.Message("is the model's server running, and is base_url right?")
+	msgIsBaseRight  = i18n.Message("is base_url right?")
+	msgIsTLSRight   = i18n.Message("does base_url need http instead of https, or the server another certificate?")
+	msgIsProxy      = i18n.Message("is the address right, and is a proxy or firewall between?")
+	msgIsHostSpelt  = i18n.Message("is base_url spelt right?")
+	msgRefusedConn  = i18n.Message("connection refused")
+	msgNotSecure    = i18n.Message("no secure connection: %s")
+	msgNoAnswerYet  = i18n.Message("no answer in time")
+	msgNoHost       = i18n.Message("there is no host named %s")
+	msgWantsKey     = i18n.Message("%s wants a key; set api_key (%s)")
+	msgKeyWrong     = i18n.Message("%s does not accept the key; check api_key (%s)")
+	msgAccountEmpty = i18n.Message("%s accepts the key, but its account has no credit left (%s)")
+	msgHasModels    = i18n.Message("%s does not know the model %q; it has %s (%s)")
+	msgModelRefused = i18n.Message("%s does not answer as model %q (%s); check model")
+	msgNoChatAPI    = i18n.Message("there is no chat API at %s (%s); check base_url, which often ends in /v1")
+	msgNotAnswering = i18n.Message("%s does not answer (%s)")
+	msgAskedBut     = i18n.Message("%s was asked, but failed: %s")
+	msgNoWord       = i18n.Message("it ended the answer without a word")
+	msgAndMore      = i18n.Message("%s and %d more")
 )
 
 const (
@@ -134,7 +158,7 @@ func (b *Bot) askOneWord(ctx context.Context) error {
 		err = r.next(&d)
 		r.close()
 		if err == io.EOF {
-			return errors.New("it ended the answer without a word")
+			return msgNoWord.Errorf()
 		}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -144,27 +168,28 @@ func (b *Bot) askOneWord(ctx context.Context) error {
 }
 
 func (b *Bot) unreachable(err error) error {
-	why, advice := b.redact(err.Error()), "is base_url right?"
+	var why any = b.redact(err.Error())
+	advice := msgIsBaseRight
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		why, advice = "connection refused", "is the model's server running, and is base_url right?"
+		why, advice = msgRefusedConn, msgNotRunning
 	case isTLS(err):
-		why, advice = "no secure connection: "+
-			why, "does base_url need http instead of https, or the server another certificate?"
+		why, advice = msgNotSecure.With(why), msgIsTLSRight
 	case errors.Is(err, context.DeadlineExceeded):
-		why, advice = "no answer in time", "is the address right, and is a proxy or firewall between?"
+		why, advice = msgNoAnswerYet, msgIsProxy
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		why, advice = "there is no host named "+dns.Name, "is base_url spelt right?"
+		why, advice = msgNoHost.With(dns.Name), msgIsHostSpelt
 	}
-	return fmt.Errorf("%s cannot be reached (%s); %s", b.endpoint.display, why, advice)
+	return msgNoReach.Errorf(b.endpoint.display, why, advice)
 }
 
 func (b *Bot) keyRefused(err error) error {
+	m := msgKeyWrong
 	if b.settings.APIKey == "" {
-		return fmt.Errorf("%s wants a key; set api_key (%s)", b.endpoint.host, b.redact(err.Error()))
+		m = msgWantsKey
 	}
-	return fmt.Errorf("%s does not accept the key; check api_key (%s)", b.endpoint.host, b.redact(err.Error()))
+	return m.Errorf(b.endpoint.host, b.redact(err.Error()))
 }
 
 // explain returns an error for the owner that explains why the model cannot be used.
@@ -173,20 +198,17 @@ func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	if e, ok := errors.AsType[*serverError](err); ok {
 		switch {
 		case e.isOutOfCredit():
-			return fmt.Errorf("%s accepts the key, but its account has no credit left (%s)", b.endpoint.host, why)
+			return msgAccountEmpty.Errorf(b.endpoint.host, why)
 		case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
 			return b.keyRefused(err)
 		case len(names) > 0 && !isListed(names, b.settings.Model):
-			return fmt.Errorf("%s does not know the model %q; it has %s (%s)", b.endpoint.host, b.settings.Model,
-				joinFirst(names), why)
+			return msgHasModels.Errorf(b.endpoint.host, b.settings.Model, joinFirst(names), why)
 		case strings.Contains(strings.ToLower(e.message+e.code), "model"):
-			return fmt.Errorf("%s does not answer as model %q (%s); check model", b.endpoint.host, b.settings.Model,
-				why)
+			return msgModelRefused.Errorf(b.endpoint.host, b.settings.Model, why)
 		case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:
-			return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1",
-				b.endpoint.display, why)
+			return msgNoChatAPI.Errorf(b.endpoint.display, why)
 		}
-		return fmt.Errorf("%s does not answer (%s)", b.endpoint.display, why)
+		return msgNotAnswering.Errorf(b.endpoint.display, why)
 	}
 	if _, ok := errors.AsType[*unreachableError](err); ok {
 		return b.unreachable(err)
@@ -195,21 +217,23 @@ func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errWebPage) || errors.Is(err, errNotJSON):
-		return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1",
-			b.endpoint.display, why)
+		return msgNoChatAPI.Errorf(b.endpoint.display, why)
 	}
-	return fmt.Errorf("%s was asked, but %s", b.endpoint.display, why)
+	if _, ok := errors.AsType[*i18n.Error](err); ok {
+		return msgAskedBut.Errorf(b.endpoint.display, err)
+	}
+	return msgAskedBut.Errorf(b.endpoint.display, why)
 }
 
 // joinFirst returns the first names as a list.
-func joinFirst(names []string) string {
+func joinFirst(names []string) any {
 	shown := make([]string, 0, maxNamesShown)
 	for _, name := range names[:min(len(names), maxNamesShown)] {
 		shown = append(shown, oneLine(name, 80))
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(names) - len(shown); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		return msgAndMore.With(text, more)
 	}
 	return text
 }

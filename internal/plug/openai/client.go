@@ -157,6 +157,7 @@ func (b *Bot) attempt(ctx context.Context, cancel context.CancelCauseFunc, body 
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	b.setHeaders(req)
+	b.tracer.LinkTo(ctx).AddTo(req.Header)
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return nil, unreachable(err)

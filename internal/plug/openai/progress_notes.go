@@ -114,17 +114,19 @@ func (a *answer) reportProgress(ctx context.Context, n *progressNotes, over <-ch
 		case <-timer.C:
 		}
 		a.lastNoteAt = time.Now()
-		if note := n.note(first, a.turn.Lang); note != "" {
-			// Channels append notes to the text before them.
-			note += "\n"
-			if a.hasText && !a.endsLine {
-				note = "\n" + note
-			}
-			if err := a.send(talk.Note(note)); err != nil {
-				return err
-			}
+		note := n.note(first, a.turn.Lang)
+		if note == "" {
+			continue // no call has begun yet
 		}
 		first = false
+		// Channels append notes to the text before them.
+		note += "\n"
+		if a.hasText && !a.endsLine {
+			note = "\n" + note
+		}
+		if err := a.send(talk.Note(note)); err != nil {
+			return err
+		}
 	}
 }
 

@@ -3,10 +3,10 @@ package openai
 import (
 	"encoding/json"
 	"strings"
-	"unicode"
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
+	"patchbay/internal/toolbox"
 )
 
 const (
@@ -130,39 +130,5 @@ func contextValue(raw json.RawMessage) string {
 	return oneLine(text, maxContextValue)
 }
 
-// oneLine returns a text as one line of at most limit characters. Line breaks become "; ", double
-// quotes become single ones, and invisible characters are dropped: control and format characters
-// can hide text or change its direction.
-func oneLine(text string, limit int) string {
-	var out strings.Builder
-	n, gap := 0, ""
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f':
-			gap = "; "
-			continue
-		case unicode.IsSpace(r):
-			if gap == "" {
-				gap = " "
-			}
-			continue
-		case !unicode.IsPrint(r) || r == unicode.ReplacementChar:
-			continue
-		case r == '"':
-			r = '\''
-		}
-		if n > 0 {
-			n += len(gap)
-		}
-		if n >= limit {
-			break
-		}
-		if n > 0 {
-			out.WriteString(gap)
-		}
-		gap = ""
-		out.WriteRune(r)
-		n++
-	}
-	return out.String()
-}
+// oneLine returns a text as one line of at most limit characters.
+func oneLine(text string, limit int) string { return toolbox.OneLine(text, limit) }

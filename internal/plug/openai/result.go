@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
+	"patchbay/internal/toolbox"
 )
 
 // maxPicture limits one picture of a tool, in bytes: the largest photos of the glasses are about as
@@ -14,7 +15,7 @@ const maxPicture = 4 << 20
 
 // Texts for the model about calls that failed or that went to the device.
 const (
-	resultSent    = `{"ok":true,"info":"sent to the device"}`
+	resultSent    = toolbox.SentToDevice
 	resultShown   = `{"ok":true}`
 	noteRepeated  = " This has failed in the same way several times. Do not try it again; go on without it."
 	noteLastRound = "\n[No more calls are possible in this turn. Answer now with what you have.]"

@@ -29,7 +29,9 @@ const maxThought = 64 << 10
 
 // round sends one request and forwards the response. It returns the error of a sink unchanged, and
 // otherwise the reason why the response is incomplete. The caller has to check ctx itself.
-func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) {
+func (b *Bot) round(ctx context.Context, body []byte, to sink) (out outcome, err error) {
+	ctx, span := b.traceRound(ctx)
+	defer func() { endRound(span, out, err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r, err := b.openReply(ctx, cancel, body)

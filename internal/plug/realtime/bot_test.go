@@ -80,6 +80,43 @@ func TestConversation(t *testing.T) {
 	})
 }
 
+// The voice and the language of a board hold from the next turn, in a session that knows what was
+// said. A voice that the service does not have is that of the bot.
+func TestManner(t *testing.T) {
+	forSpellings(t, func(t *testing.T, spelling realtime.Spelling) {
+		r := newRig(t, realtimetest.Options{Spelling: spelling, Voices: []string{"marin", "cedar"}},
+			func(s *Settings) { s.Voice = "marin" }, nil)
+		c := r.converse(turn())
+		for i, m := range []talk.Manner{{}, {Voice: "cedar", Language: "ja-JP", Speed: 2}, {Voice: "cedar", Language: "ja-JP",
+			Speed: 2}, {Voice: "af_heart"}} {
+			c.Write(make([]int16, talk.HearingRate/2))
+			q := turn()
+			q.Spoken = &talk.Spoken{Conversation: c, Playback: newPlayback(), Manner: m}
+			var got answered
+			if err := r.Answer(t.Context(), q, got.emit); err != nil || got.text != "You said: hello" {
+				t.Fatalf("%d: %+v, %v", i, got, err)
+			}
+		}
+		all := r.server.Await(t, "three sessions, the last with the voice of the bot", func(all []realtimetest.Session) bool {
+			return len(all) == 3 && strings.Contains(string(all[2].Update), `"marin"`)
+		})
+		for i, want := range [][]string{{`"marin"`}, {`"cedar"`, "ja-JP"}, {`"marin"`}} {
+			update := string(all[i].Update)
+			if spelling == realtime.OpenAI && i == 1 {
+				want = append(want, `"language":"ja"`, `"speed":1.5`)
+			}
+			for _, w := range want {
+				if !strings.Contains(update, w) {
+					t.Errorf("session %d lacks %s: %s", i, w, update)
+				}
+			}
+			if told := strings.Join(all[i].Said, "|") + update; i > 0 && strings.Count(told, "You said: hello") < 2 {
+				t.Errorf("session %d does not know what was said: %s", i, told)
+			}
+		}
+	})
+}
+
 // An interruption stops the answer and takes back what was not heard; the next turn works.
 func TestInterruption(t *testing.T) {
 	forSpellings(t, func(t *testing.T, spelling realtime.Spelling) {

@@ -122,8 +122,8 @@ func (s *calls) stop() {
 
 // onResult tells the model a result, and has it go on after the last.
 func (x *exchange) onResult(r result) {
-	if _, ok := x.calls.open[r.id]; !ok {
-		return
+	if _, ok := x.calls.open[r.id]; !ok || x.ctx.Err() != nil {
+		return // of a turn that has been interrupted, the model learns that (see takeBack)
 	}
 	delete(x.calls.open, r.id)
 	x.c.send(realtime.CallResult(r.id, r.output))

@@ -23,22 +23,22 @@ const (
 
 // conversation implements [talk.Duplex].
 type conversation struct {
-	opening *talk.Turn
-	hear    func(talk.Hearing) // nil: nobody wants to know
-	silent  bool               // the model writes
-	ctx     context.Context
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when the goroutine has returned
-	wake    chan struct{} // has a token when there is something to do
-	turns   chan struct{} // has a token while an exchange runs
+	hear   func(talk.Hearing) // nil: nobody wants to know
+	silent bool               // the model writes
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the goroutine has returned
+	wake   chan struct{} // has a token when there is something to do
+	turns  chan struct{} // has a token while an exchange runs
 
 	mu       sync.Mutex
 	bot      *Bot
-	wanted   bool // a session should stand
-	renew    bool // it should be a new one
+	turn     *talk.Turn // the last one, or that for which the conversation was opened
+	wanted   bool       // a session should stand
+	renew    bool       // it should be a new one
 	hasTurns bool
-	tools    []realtime.Function // of the session
-	offered  []realtime.Function // to the last turn, if hasTurns is set
+	has      terms // of the session
+	wants    terms // of the last turn, if hasTurns is set
 	history  []talk.Message
 	said     []int16 // since the last turn, for a session that replaces a lost one
 	unsent   int     // where what was not sent begins in said
@@ -46,10 +46,12 @@ type conversation struct {
 	asking   *exchange
 	early    []realtime.Event // of an answer that nobody has asked for yet
 	used     time.Time        // when somebody last spoke
+	sent     int              // samples that services got since the last Use
+	spoken   int              // characters that they spoke since then
 }
 
 func newConversation(b *Bot, opening *talk.Turn, hear func(talk.Hearing)) *conversation {
-	c := &conversation{bot: b, opening: opening, hear: hear, done: make(chan struct{}), wake: make(chan struct{}, 1),
+	c := &conversation{bot: b, turn: opening, hear: hear, done: make(chan struct{}), wake: make(chan struct{}, 1),
 		turns: make(chan struct{}, 1), history: opening.History, used: time.Now()}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -99,6 +101,15 @@ func (c *conversation) Clear() {
 	signal(c.wake)
 }
 
+// Use implements [talk.Duplex].
+func (c *conversation) Use() talk.Use {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := engine.Use{Heard: time.Duration(c.sent) * time.Second / talk.HearingRate, Characters: c.spoken}
+	c.sent, c.spoken = 0, 0
+	return talk.Use{Heard: u.Heard, Characters: u.Characters, Cost: c.bot.settings.Price.Of(u)}
+}
+
 // touch notes that somebody speaks. Requires mu.
 func (c *conversation) touch() {
 	c.used, c.wanted = time.Now(), true
@@ -123,7 +134,7 @@ func (c *conversation) answer(ctx context.Context, b *Bot, turn *talk.Turn, emit
 	case <-c.ctx.Done():
 		return engine.Errorf(engine.Closed, "the conversation is over")
 	}
-	c.use(b, b.functions(ctx, turn))
+	c.use(b, turn, terms{b.functions(ctx, turn), mannerOf(turn)})
 	x := newExchange(ctx, c, b, turn, emit)
 	c.mu.Lock()
 	c.asking = x
@@ -146,12 +157,26 @@ func (c *conversation) answer(ctx context.Context, b *Bot, turn *talk.Turn, emit
 	return err
 }
 
-// use goes on with a bot whose settings, or tools, have changed: its session is another one.
-func (c *conversation) use(b *Bot, tools []realtime.Function) {
+// terms are what a session has of a turn.
+type terms struct {
+	tools  []realtime.Function
+	manner talk.Manner
+}
+
+func mannerOf(turn *talk.Turn) (m talk.Manner) {
+	if turn.Spoken != nil {
+		m = turn.Spoken.Manner
+	}
+	return m
+}
+
+// use goes on with a bot whose settings have changed, or with other terms, in another session:
+// OpenAI changes no voice after the first sound (API reference, session.update, voice).
+func (c *conversation) use(b *Bot, turn *talk.Turn, t terms) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.offered, c.hasTurns = tools, true
-	if c.bot != b || !reflect.DeepEqual(tools, c.tools) {
+	c.turn, c.wants, c.hasTurns = turn, t, true
+	if c.bot != b || !reflect.DeepEqual(t, c.has) {
 		c.bot, c.renew = b, true
 	}
 }

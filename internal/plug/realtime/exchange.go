@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"time"
 
@@ -140,8 +141,21 @@ func (x *exchange) run(ctx context.Context) error {
 		defer x.playback.Finish()
 	}
 	err := x.converse(ctx)
-	if err != nil && (ctx.Err() != nil || x.cut || x.response != "") {
+	failed, ok := errors.AsType[*engine.Error](err)
+	if ok = ok && x.playback != nil; ok {
+		x.playback.Fail(failure(failed, x.turn.Lang))
+	}
+	switch {
+	case err != nil && (ctx.Err() != nil || x.cut || x.response != ""):
 		x.takeBack()
+	case ok: // the person hears what is there
+		x.playback.Finish()
+		for text := range x.playback.Heard() {
+			x.heard.WriteString(text)
+			if x.emit(talk.Text(text)) != nil {
+				break
+			}
+		}
 	}
 	return err
 }

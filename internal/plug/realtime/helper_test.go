@@ -97,6 +97,7 @@ type playback struct {
 	heard  chan string
 	ended  bool
 	closed bool
+	failed talk.Code
 }
 
 func newPlayback() *playback {
@@ -115,6 +116,15 @@ func (p *playback) Text(piece string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard <- piece
+}
+
+func (p *playback) Fail(f *talk.Failure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.closed {
+		panic("a failure after the end")
+	}
+	p.failed = f.Code
 }
 
 func (p *playback) Finish() {

@@ -4,6 +4,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/settings"
+	"patchbay/internal/voice/engine"
 )
 
 // KindName is the name of the kind.
@@ -36,6 +37,8 @@ func Kind() hub.Kind {
 				"tools": {Label: i18n.Message("Tools"), Hint: i18n.Message("Whether the model may call the tools that you allow")},
 				"headers": {Label: i18n.Message("Headers"),
 					Hint: i18n.Message("Sent with the request that opens the connection")},
+				"price_per_minute":             engine.PriceTexts["price_per_minute"],
+				"price_per_million_characters": engine.PriceTexts["price_per_million_characters"],
 			},
 		},
 		Settings: func() any { return new(Settings) },

@@ -1,11 +1,13 @@
 package realtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"patchbay/internal/netx"
 	"patchbay/internal/talk"
@@ -95,6 +97,8 @@ type session struct {
 	bot    *Bot
 	conn   *realtime.Conn
 	config realtime.Session
+	plain  realtime.Session // without the manner, for a service that refuses it
+	agreed bool             // the service has accepted the configuration
 	up     *realtime.Upsampler
 	born   time.Time
 }
@@ -105,22 +109,30 @@ func (c *conversation) connect() (*session, error) {
 	b := c.bot
 	c.renew = false
 	before := c.recent()
-	turn := c.opening
-	if c.asking != nil {
-		turn = c.asking.turn
-	}
+	turn, has, known := c.turn, c.wants, c.hasTurns
 	c.mu.Unlock()
-	s := &session{c: c, bot: b, config: b.settings.session(b.options.Spelling), born: time.Now(),
+	if !known {
+		has = terms{b.functions(c.ctx, turn), mannerOf(turn)}
+	}
+	s := &session{c: c, bot: b, plain: b.settings.session(b.options.Spelling), born: time.Now(),
 		up: realtime.NewUpsampler(b.options.Spelling)}
-	s.config.Silent, s.config.Tools = c.silent, b.functions(c.ctx, turn)
+	s.plain.Silent, s.plain.Tools = c.silent, has.tools
 	if c.silent {
-		s.config.Detection = ""
+		s.plain.Detection = ""
 	}
 	told := ""
 	if b.options.Spelling == realtime.Qwen {
 		told = transcript(turn, before) // its sessions take no messages of the bot
 	}
-	s.config.Instructions = b.instructions(turn.Lang, len(s.config.Tools) > 0, told)
+	s.plain.Instructions = b.instructions(turn.Lang, len(has.tools) > 0, has.manner.Language, told)
+	if base, _, _ := strings.Cut(has.manner.Language, "-"); len(base) == 2 && b.options.Spelling == realtime.OpenAI {
+		s.plain.Language = base // ISO 639-1 (API reference, session.audio.input.transcription.language)
+	}
+	s.config = s.plain
+	s.config.Voice = cmp.Or(has.manner.Voice, s.plain.Voice)
+	if speed := has.manner.Speed; speed != 0 {
+		s.config.Speed = min(max(speed, minSpeed), maxSpeed)
+	}
 	conn, err := realtime.Open(c.ctx, b.options, &s.config)
 	if err != nil {
 		return nil, err
@@ -128,9 +140,9 @@ func (c *conversation) connect() (*session, error) {
 	s.conn = conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.outbox, c.unsent, c.tools = nil, 0, s.config.Tools
+	c.outbox, c.unsent, c.has = nil, 0, has
 	if c.hasTurns { // one may have come while the session was opened
-		c.renew = c.bot != b || !reflect.DeepEqual(c.offered, c.tools)
+		c.renew = c.bot != b || !reflect.DeepEqual(c.wants, c.has)
 	}
 	for _, m := range before {
 		switch {
@@ -265,6 +277,9 @@ func (s *session) send(ctx context.Context) error {
 				return err
 			}
 		}
+		c.mu.Lock()
+		c.sent += len(said)
+		c.mu.Unlock()
 		if err := s.conn.Send(ctx, events...); err != nil {
 			return err
 		}
@@ -279,6 +294,9 @@ func (s *session) onEvent(e *realtime.Event) {
 	c := s.c
 	c.mu.Lock()
 	x, hear := c.asking, c.hear
+	if e.Type == realtime.AudioText && !c.silent {
+		c.spoken += utf8.RuneCountInString(e.Text)
+	}
 	switch {
 	case e.Type == realtime.SpeechStarted || e.Type == realtime.SpeechStopped:
 		c.early = nil
@@ -295,10 +313,27 @@ func (s *session) onEvent(e *realtime.Event) {
 		return
 	case realtime.ResponseDone:
 		s.bot.onUsage(e.Usage)
+	case realtime.SessionUpdated:
+		s.agreed = true
 	case realtime.Failed:
+		if s.refused() {
+			return
+		}
 		s.bot.log.Info("the realtime service reports an error", "host", s.bot.options.URL.Host, "error", e.Err)
 	}
 	if x != nil {
 		x.take(s, e)
 	}
+}
+
+// refused configures the session without the voice and the speed of the board, if an error is about
+// those: boards have names of voices of speech engines too. It reports whether it did.
+func (s *session) refused() bool {
+	if s.agreed || s.config.Voice == s.plain.Voice && s.config.Speed == s.plain.Speed {
+		return false
+	}
+	s.bot.log.Warn("the realtime service refuses the voice or speed of a board, so it has those of the bot",
+		"host", s.bot.options.URL.Host, "voice", s.config.Voice, "speed", s.config.Speed)
+	s.config = s.plain
+	return s.conn.Send(s.c.ctx, s.config.Update(s.bot.options.Spelling)) == nil
 }

@@ -2,10 +2,12 @@ package realtime
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"strings"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/realtime"
 )
 
@@ -15,6 +17,9 @@ const DefaultTranscriptionModel = "gpt-4o-mini-transcribe"
 
 // maxInstructions limits the owner's prompt, in bytes. It is sent with every session.
 const maxInstructions = 32 << 10
+
+// minSpeed and maxSpeed limit the speed of speech (API reference, session.audio.output.speed).
+const minSpeed, maxSpeed = 0.25, 1.5
 
 // Values of [Settings].TurnDetection. Empty: Patchbay finds the end of speech.
 const (
@@ -48,6 +53,7 @@ type Settings struct {
 	Tools *bool `json:"tools,omitempty"`
 	// Headers are sent with the WebSocket request. They override our own.
 	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"url"`
+	engine.Price
 }
 
 // Texts about invalid settings.
@@ -73,10 +79,10 @@ func (s *Settings) Validate() error {
 		return msgSpelling.Errorf(s.Spelling)
 	case s.TurnDetection != "" && s.TurnDetection != DetectServer && s.TurnDetection != DetectSemantic:
 		return msgDetection.Errorf(s.TurnDetection)
-	case s.Speed != 0 && !(s.Speed >= 0.25 && s.Speed <= 1.5): // API reference, session.audio.output.speed
+	case s.Speed != 0 && !(s.Speed >= minSpeed && s.Speed <= maxSpeed):
 		return msgSpeed.Errorf(s.Speed)
 	}
-	return realtime.CheckCredentials(s.APIKey, s.Headers)
+	return errors.Join(s.Price.Validate(), realtime.CheckCredentials(s.APIKey, s.Headers))
 }
 
 func (s *Settings) spelling(u *url.URL) realtime.Spelling {

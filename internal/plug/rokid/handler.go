@@ -34,6 +34,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tracing"
 )
 
 // ChannelName is the name of the channel in turns and traces.
@@ -50,6 +51,7 @@ type Options struct {
 	Logger                *slog.Logger
 	Streams               *account.Streams // cancels the turns of revoked keys; may be nil
 	Registerer            prometheus.Registerer
+	Tracer                *tracing.Tracer // continues the traces of the platform; nil: nothing is traced
 
 	PublicURL     string        // shown to wearers who are not bound yet
 	Lang          i18n.Lang     // for devices that send no language
@@ -140,7 +142,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stopWatching := h.Streams.Watch(r.Context(), principal)
 	defer stopWatching()
-	h.handleOnce(ctx, c)
+	h.handleOnce(h.Tracer.Continue(ctx, h.Tracer.LinkOf(r.Header)), c)
 }
 
 // authenticate returns the principal of the request's key. If it returns false, it has answered

@@ -28,6 +28,7 @@ type Board struct {
 	device          store.Device
 	build           string            // hash of its firmware, from its last OTA request
 	lastRelist      time.Time         // when relistTools last listed its tools
+	relistDue       bool              // relistTools will list them
 	removed         bool              // no longer registered; see Boards.remove
 	registration    *hub.Registration // nil: registration failed
 	toolset         *toolset
@@ -40,6 +41,7 @@ type Board struct {
 	lastStats       *conversationStats // of the previous conversation
 	pendingPhoto    *pendingPhoto      // the photo that a tool call waits for
 	rec             *recording         // started and not stopped yet
+	series          *pictureSeries     // started and not stopped yet
 	activeListeners []*activeListener  // callers that listen, record or take a photo now
 	lastListener    *Listener          // the last one that ended
 	convStarted     chan struct{}      // closed and cleared when a conversation begins; nil: no waiter

@@ -111,10 +111,10 @@ type Boards struct {
 	boards    map[int64]*Board
 	byMAC     map[string]*Board
 	phrases   phraseCache
-	botVoices map[int64]BotVoice // by bot, as read since the last Refresh
-	refreshes int                // how often botVoices was cleared
-	sockets   int                // open WebSockets
-	pcm       int                // of them, that speak PCM
+	bots      map[int64]namedVoice // as read since the last Refresh
+	refreshes int                  // how often bots was cleared
+	sockets   int                  // open WebSockets
+	pcm       int                  // of them, that speak PCM
 	draining  bool
 	closed    bool // spawn refuses
 }
@@ -138,7 +138,7 @@ func NewBoards(o Options) (*Boards, error) {
 	}
 	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}),
 		boards: map[int64]*Board{}, byMAC: map[string]*Board{},
-		botVoices: map[int64]BotVoice{}, keeping: make(chan struct{}, maxKeeping)}
+		bots: map[int64]namedVoice{}, keeping: make(chan struct{}, maxKeeping)}
 	if o.PublicURL != "" {
 		p, err := parsePublicURL(o.PublicURL)
 		if err != nil {
@@ -178,7 +178,7 @@ func (h *Boards) isStopping() bool {
 func (h *Boards) Refresh(ctx context.Context) error {
 	h.refreshing.Lock()
 	defer h.refreshing.Unlock()
-	h.forgetBotVoices()
+	h.forgetBots()
 	known := map[int64]bool{}
 	var fresh []store.Device
 	for after := int64(0); ; {

@@ -18,6 +18,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
 )
@@ -93,6 +94,7 @@ func Check(ctx context.Context, r *check.Report, o CheckOptions) {
 	c.checkMQTT()
 	c.checkSound(ctx)
 	c.checkFirmware()
+	c.checkRecordings(ctx)
 }
 
 // boardsAtOnce is how many boards are read at once.
@@ -221,11 +223,7 @@ func (c *checker) checkAddress(ctx context.Context) {
 // isLoopback reports whether a listen address can be reached only from this machine.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
+	return err == nil && netx.IsLoopback(host)
 }
 
 // verifyCertificate returns why boards do not trust the server's certificate, as far as known.
@@ -337,4 +335,20 @@ func isOfferable(e os.DirEntry) bool {
 	}
 	_, err = wire.Newer(version, "0")
 	return err == nil
+}
+
+const (
+	msgCheckRecordings = i18n.Message("recordings of boards")
+	msgRecordingsAre   = i18n.Message("%d turns, %.1f MiB in the database")
+)
+
+// checkRecordings tells how many recordings there are, and how much space they take.
+func (c *checker) checkRecordings(ctx context.Context) {
+	total, err := c.Store.Recordings.Total(ctx)
+	switch {
+	case err != nil:
+		c.Error(msgCheckRecordings.With(), err, check.AdviceLog.With())
+	case total.Turns > 0:
+		c.OK(msgCheckRecordings.With(), msgRecordingsAre.With(total.Turns, float64(total.Bytes)/(1<<20)))
+	}
 }

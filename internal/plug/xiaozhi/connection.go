@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
@@ -65,6 +66,9 @@ func (l *connection) carries(c *Conversation) bool { return c.via == l.via }
 func (l *connection) onNotification(method string, params json.RawMessage) {
 	l.board.boards.metrics.events.Inc()
 	l.board.publishNotice(method, params)
+	if method == "notifications/tools/list_changed" {
+		l.board.relistTools(l)
+	}
 }
 
 // Methods of notices that this package publishes itself; all others are the board's own.
@@ -177,23 +181,29 @@ func (b *Board) applyToolList(ctx context.Context, l *connection, before *remote
 }
 
 // relistInterval is the minimum time between two extra listings of a board's tools, so that a
-// board that lists a tool it does not know is not asked at every call.
-const relistInterval = 10 * time.Second
+// board that lists a tool it does not know, or that announces changes all the time, is not asked at
+// every call.
+const relistInterval = 3 * time.Second
 
-// relistTools lists a board's tools again after it rejected one that it had listed. It does not
-// wait.
+// relistTools lists a board's tools again, after it has announced a change or rejected a tool that
+// it had listed: at once, or at the end of the interval. It does not wait.
 func (b *Board) relistTools(l *connection) {
 	b.mu.Lock()
-	now := time.Now()
-	soon := now.Sub(b.lastRelist) < relistInterval
-	if !soon {
-		b.lastRelist = now
-	}
+	wait := relistInterval - time.Since(b.lastRelist)
+	due := b.relistDue
+	b.relistDue = true
 	b.mu.Unlock()
-	if soon {
+	if due {
 		return
 	}
 	b.boards.spawn(func() {
+		err := netx.Wait(l.ctx, wait)
+		b.mu.Lock()
+		b.relistDue, b.lastRelist = false, time.Now()
+		b.mu.Unlock()
+		if err != nil {
+			return
+		}
 		before := l.remote.Catalog()
 		changed, err := l.remote.Refresh(l.ctx)
 		b.applyToolList(l.ctx, l, &before, changed, err)

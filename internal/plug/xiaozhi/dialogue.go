@@ -54,7 +54,7 @@ type Dialogue struct {
 
 // Converse implements [Voice].
 func (v Dialogue) Converse(ctx context.Context, c *Conversation) {
-	d := &dialogue{voice: v, c: c, ctx: ctx, ends: endpoint.New(endpoint.Options{})}
+	d := newDialogue(ctx, c, v)
 	for {
 		e, err := c.Next()
 		if err != nil {
@@ -78,8 +78,10 @@ type dialogue struct {
 	sound   questionSound
 	asking  *question
 	last    *reply      // the newest; nil before the first
-	greet   time.Time   // when the board may greet; zero: not any more
+	greet   int         // samples until the board may greet; 0: not any more
+	met     bool        // the board has greeted, or answered
 	volume  int         // that was set; 0: none yet
+	shows   bool        // what no engine can speak is shown without an apology
 	warming atomic.Bool // connections to the engines are being opened
 	spoken  spokenTexts
 
@@ -89,17 +91,17 @@ type dialogue struct {
 	answer   *answerText // of the bot, the newest; nil: it was not asked yet
 }
 
+func newDialogue(ctx context.Context, c *Conversation, v Dialogue) *dialogue {
+	return &dialogue{voice: v, c: c, ctx: ctx, ends: endpoint.New(endpoint.Options{})}
+}
+
 func (d *dialogue) onEvent(e Event) {
 	switch e.Kind {
 	case EventListenStart:
 		d.mode = e.Text
 		d.drop()
 		d.warm()
-		_, s := d.current()
-		d.c.tellRecorded(s)
-		if d.last == nil {
-			d.greet = e.At.Add(greetDelay)
-		}
+		d.listens()
 	case EventAudio:
 		d.onAudio(e)
 	case EventListenStop:
@@ -148,8 +150,8 @@ func (d *dialogue) forget() {
 
 func (d *dialogue) onAudio(e Event) {
 	answering := d.answering()
-	if answering != nil && (d.mode != wire.ModeRealtime || d.asking == nil && answering.justBegan(e.At)) {
-		return // it may be the board's own sound
+	if answering != nil && d.isOwnSound(answering, d.asking != nil, e.At) {
+		return
 	}
 	if answering != nil {
 		d.echoes = e.At.Add(echoTail)
@@ -171,7 +173,7 @@ func (d *dialogue) onAudio(e Event) {
 			d.begin(answering != nil, e.At.Before(d.echoes))
 		}
 	}
-	d.greetWhenQuiet(e.At)
+	d.greetWhenQuiet(len(samples))
 	if d.asking != nil && d.mode != wire.ModeManual {
 		d.follow(d.asking, event == endpoint.Ended, answering)
 	}
@@ -230,14 +232,11 @@ func (d *dialogue) current() (*engine.Chain, VoiceSettings) {
 // begin begins a question.
 func (d *dialogue) begin(overAnswer, mayEcho bool) {
 	chain, s := d.current()
-	d.ends.SetSilence(cmp.Or(time.Duration(s.Silence), defaultPause))
+	d.setSilence(s)
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	q := &question{ctx: ctx, cancel: cancel, over: make(chan struct{}), overAnswer: overAnswer,
-		mayEcho: mayEcho, began: time.Now(), silence: time.Duration(s.Silence), language: s.Language,
+		mayEcho: mayEcho, began: time.Now(), silence: time.Duration(s.Silence), language: d.chosenLanguage(s),
 		exits: s.ExitPhrases, loudness: d.ends.Loudness()}
-	if s.Language == d.c.device.Language && !words.HasOwnScript(s.Language) {
-		q.language = "" // nobody has set it: boards are in English because nobody changed that
-	}
 	q.utterance = chain.Listen(ctx, engine.Hints{Language: s.Language})
 	_ = q.utterance.Write(d.recent) // fails only if the conversation is over
 	d.recent = d.recent[:0]
@@ -248,10 +247,7 @@ func (d *dialogue) begin(overAnswer, mayEcho bool) {
 		return
 	}
 	d.asking = q
-	if s.Record != 0 {
-		d.c.tellRecorded(s)
-		d.sound.record(d.c.hello.Audio.SampleRate)
-	}
+	d.recordQuestion(s)
 }
 
 // commit ends the question and answers it.

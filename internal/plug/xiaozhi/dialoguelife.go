@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -13,13 +14,14 @@ import (
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/vad"
 	"patchbay/internal/voice/words"
 )
 
 const (
-	// greetDelay is how long a board that was woken waits before it greets: the person may ask at
-	// once.
-	greetDelay = 600 * time.Millisecond
+	// greetDelay is for how many samples a board that was woken waits before it greets: the person
+	// may ask at once, within 600 ms, which is known 220 ms later.
+	greetDelay = vad.SampleRate * 820 / 1000
 	// warmTimeout limits how long connections to engines are opened in advance.
 	warmTimeout = 5 * time.Second
 	// A conversation ends after so much silence when the answer was short, such as “The light is
@@ -66,18 +68,57 @@ func (d *dialogue) warm() {
 	}
 }
 
-// greetWhenQuiet greets the person who has woken the board, unless they ask at once.
-func (d *dialogue) greetWhenQuiet(now time.Time) {
+// listens does what is due when the board begins to listen.
+func (d *dialogue) listens() {
+	_, s := d.current()
+	d.c.tellRecorded(s)
+	if !d.met {
+		d.greet = greetDelay
+	}
+}
+
+// answers does what is due when the board begins to speak.
+func (d *dialogue) answers(s VoiceSettings) {
+	d.met, d.greet = true, 0
+	d.setVolume(s.Volume)
+}
+
+// setSilence sets the pause that ends a question of which no text is known.
+func (d *dialogue) setSilence(s VoiceSettings) {
+	d.ends.SetSilence(cmp.Or(time.Duration(s.Silence), defaultPause))
+}
+
+// recordQuestion begins to record a question if the owner wants that.
+func (d *dialogue) recordQuestion(s VoiceSettings) {
+	if s.Record != 0 {
+		d.c.tellRecorded(s)
+		d.sound.record(d.c.hello.Audio.SampleRate)
+	}
+}
+
+// chosenLanguage returns the language that somebody has chosen, or "": boards are in English
+// because nobody has changed that.
+func (d *dialogue) chosenLanguage(s VoiceSettings) string {
+	if s.Language == d.c.device.Language && !words.HasOwnScript(s.Language) {
+		return ""
+	}
+	return s.Language
+}
+
+// greetWhenQuiet greets the person who has woken the board, unless they ask at once. It gets the
+// number of samples that were heard.
+func (d *dialogue) greetWhenQuiet(heard int) {
 	switch {
-	case d.greet.IsZero():
+	case d.greet == 0:
 		return
 	case d.asking != nil || d.mode == wire.ModeManual:
-		d.greet = time.Time{}
-		return
-	case now.Before(d.greet):
+		d.greet = 0
 		return
 	}
-	d.greet = time.Time{}
+	if d.greet = max(d.greet-heard, 1); d.greet > 1 || d.ends.MayBegin() {
+		return
+	}
+	d.greet = 0
 	if _, s := d.current(); s.Greeting != "" {
 		ctx, cancel := context.WithCancelCause(d.ctx)
 		d.reply(ctx, cancel, func(r *reply) { r.say(s.Greeting) })
@@ -138,6 +179,11 @@ func (r *reply) answerPhoto() {
 		return
 	}
 	r.ask(talk.Part{Image: &talk.Image{MIME: "image/jpeg", Data: jpeg}}, []string{talk.CommandLeave})
+}
+
+// endWhenQuiet ends the conversation after silence, when an answer was heard.
+func (s *VoiceSettings) endWhenQuiet(c *Conversation, answer string) {
+	c.endWhenQuiet(cmp.Or(time.Duration(s.FollowUp), quietAfter(answer)))
 }
 
 // quietAfter returns after how much silence the conversation ends when an answer was heard; 0: as

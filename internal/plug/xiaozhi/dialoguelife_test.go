@@ -59,6 +59,14 @@ func TestGreeting(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	must(t, b.Press(ctx)) // ends the conversation
+	_, err = b.Await(ctx, func(v sim.View) bool { return v.State == sim.Idle })
+	must(t, err)
+	a, err := b.Ask(ctx, spoken(t)) // somebody speaks after half a second
+	must(t, err)
+	if diff := cmp.Diff([]string{"It is fine."}, a.Sentences); diff != "" {
+		t.Error(diff)
+	}
 	clean(t, b)
 }
 

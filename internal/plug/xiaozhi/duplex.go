@@ -17,21 +17,17 @@ import (
 	"patchbay/internal/voice/words"
 )
 
-const (
-	// bargeInVoice is how much voice interrupts an answer, if the board listens meanwhile, and
-	// bargeInAfter how long an answer is not interrupted: echo cancellation adapts.
-	bargeInVoice, bargeInAfter = 300 * time.Millisecond, 300 * time.Millisecond
-)
-
 // Duplex is the [Voice] of boards whose bot converses by sound ([talk.DuplexBot]). Boards with
-// another bot have another voice.
+// another bot have another voice. If that has speech engines, they say what the bot does not, and
+// have the account of what the bot uses.
 type Duplex struct {
 	Otherwise Voice // nil: nobody answers
 }
 
 // Converse implements [Voice].
 func (v Duplex) Converse(ctx context.Context, c *Conversation) {
-	d := &duplex{c: c, ctx: ctx, ends: endpoint.New(endpoint.Options{})}
+	d := &duplex{dialogue: newDialogue(ctx, c, Dialogue{Engines: v.engines})}
+	d.shows = true
 	defer d.close()
 	d.open()
 	for d.talk != nil {
@@ -47,18 +43,16 @@ func (v Duplex) Converse(ctx context.Context, c *Conversation) {
 	v.Otherwise.Converse(ctx, c)
 }
 
-// duplex is the state of one conversation of a [Duplex].
+// duplex is the state of one conversation of a [Duplex]. Its dialogue, which asks no questions,
+// says what the bot does not.
 type duplex struct {
-	c      *Conversation
-	ctx    context.Context
-	ends   *endpoint.Detector
-	bot    int64
-	talk   talk.Duplex // nil: the bot does not converse by sound
-	mode   string
-	recent []int16 // the last sound before speech, at most preroll
-	sound  questionSound
-	asking bool // the person speaks
-	answer atomic.Pointer[duplexAnswer]
+	*dialogue
+	bot     int64
+	name    string        // under which is summed up what the bot uses
+	talk    talk.Duplex   // nil: the bot does not converse by sound
+	hears   bool          // the person speaks
+	refused *engine.Error // why the bot gets nothing of that; nil: it does
+	answer  atomic.Pointer[duplexAnswer]
 }
 
 // open begins the bot's conversation, so that its connection stands when the person has spoken.
@@ -67,7 +61,11 @@ func (d *duplex) open() {
 	if d.bot = device.Bot; device.Bot == 0 {
 		return
 	}
-	t, err := d.c.board.boards.Hub.Converse(d.ctx, newTurn(device, d.c.Lang()), func(h talk.Hearing) {
+	d.name = "bot " + d.c.board.boards.bot(d.ctx, d.bot).name // no engine: its limits are its own
+	opening := newTurn(device, d.c.Lang())
+	_, s := d.current()
+	opening.Spoken = &talk.Spoken{Manner: d.manner(s)}
+	t, err := d.c.board.boards.Hub.Converse(d.ctx, opening, func(h talk.Hearing) {
 		kind := EventSpeechBegan
 		if h == talk.SpeechEnded {
 			kind = EventSpeechEnded
@@ -84,6 +82,7 @@ func (d *duplex) open() {
 func (d *duplex) close() {
 	if d.talk != nil {
 		d.talk.Close()
+		d.account(d.talk, d.name)
 		d.talk = nil
 	}
 }
@@ -92,123 +91,156 @@ func (d *duplex) onEvent(e Event) {
 	switch e.Kind {
 	case EventListenStart:
 		d.mode = e.Text
-		d.drop()
-		d.c.tellRecorded(d.settings())
+		d.dropTurn()
+		d.listens()
 		if d.c.board.current().Bot != d.bot { // its owner chose another one
 			d.close()
 			d.open()
+		}
+		if d.talk != nil && d.talk.FindsTurns() {
+			d.refuse() // the bot would hear all from now on
 		}
 	case EventAudio:
 		d.onAudio(e)
 	case EventListenStop:
 		if d.mode == wire.ModeManual {
-			d.commit()
+			d.commitTurn()
 		}
 	case EventText:
-		d.drop()
+		d.dropTurn()
+		d.met, d.greet = true, 0
 		d.c.board.boards.spawn(func() { _ = d.c.Ask(d.ctx, e.Text) }) // Next returns the end of the conversation
 	case EventAbort:
-		d.drop()
+		d.dropTurn()
 	case EventSpeechBegan:
 		d.c.HeardSpeech()
-		d.begin()
+		d.beginTurn()
 		if d.answer.Load() != nil && d.mode == wire.ModeRealtime {
 			d.c.StopPlayback()
 		}
 	case EventSpeechEnded:
-		d.commit()
+		d.commitTurn()
 	}
 }
 
-// settings returns how the board hears and speaks.
-func (d *duplex) settings() VoiceSettings {
-	return d.c.board.boards.VoiceSettings(d.ctx, d.c.board.current())
+// manner returns how the bot speaks.
+func (d *duplex) manner(s VoiceSettings) talk.Manner {
+	return talk.Manner{Voice: s.Voice, Language: d.chosenLanguage(s), Speed: s.Speed}
 }
 
-// begin notes that the person speaks.
-func (d *duplex) begin() {
-	if s := d.settings(); !d.asking && s.Record != 0 {
-		d.c.tellRecorded(s)
-		d.sound.record(d.c.hello.Audio.SampleRate)
+// account notes what a bot has used.
+func (d *duplex) account(of talk.Duplex, bot string) {
+	if u := of.Use(); u != (talk.Use{}) {
+		chain, _ := d.current()
+		chain.Used(engine.Use{Engine: bot, Heard: u.Heard, Characters: u.Characters, Cost: u.Cost})
 	}
-	d.asking = true
 }
 
-// drop forgets what the person says.
-func (d *duplex) drop() {
-	if d.asking {
-		d.asking = false
+// refuse finds out whether a limit of the day is reached.
+func (d *duplex) refuse() {
+	d.account(d.talk, d.name)
+	chain, _ := d.current()
+	d.refused = chain.Refusal(d.ctx)
+}
+
+// findsTurns reports whether the bot hears all, and finds out when the person has finished.
+func (d *duplex) findsTurns() bool { return d.refused == nil && d.talk.FindsTurns() }
+
+// beginTurn notes that the person speaks.
+func (d *duplex) beginTurn() {
+	if !d.hears {
+		d.refuse()
+		_, s := d.current()
+		d.setSilence(s)
+		d.recordQuestion(s)
+	}
+	d.hears, d.greet = true, 0
+}
+
+// dropTurn forgets what the person says.
+func (d *duplex) dropTurn() {
+	if d.hears {
+		d.hears = false
 		d.talk.Clear()
 	}
-	d.recent = d.recent[:0]
-	d.sound.end()
-	d.ends.Reset()
+	d.forget()
+}
+
+// write has the bot hear.
+func (d *duplex) write(samples []int16) {
+	if d.refused == nil {
+		d.talk.Write(samples)
+	}
 }
 
 func (d *duplex) onAudio(e Event) {
-	a := d.answer.Load()
-	if a != nil && !d.asking && d.mode != wire.ModeRealtime {
-		return // it may be the board's own sound
+	playing := d.playing()
+	if playing != nil && d.isOwnSound(playing, d.hears, e.At) {
+		return
 	}
 	d.sound.hear(e.Opus)
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
-	if d.ends.IsSpeaking() && a == nil {
+	if d.ends.IsSpeaking() && playing == nil {
 		d.c.HeardSpeech()
 	}
 	switch {
-	case d.asking, d.talk.FindsTurns():
-		d.talk.Write(samples)
-	case a == nil && event == endpoint.Began, a != nil && d.ends.IsSpeaking() && d.interrupts(a):
+	case d.hears, d.findsTurns():
+		d.write(samples)
+	case playing == nil && event == endpoint.Began, playing != nil && d.ends.IsSpeaking() && d.isSureOfVoice():
+		if playing != nil {
+			d.c.StopPlayback()
+		}
 		d.keep(samples)
-		d.begin()
-		d.talk.Write(d.recent)
+		d.beginTurn()
+		d.write(d.recent)
 		d.recent = d.recent[:0]
 	default:
 		d.keep(samples)
 	}
-	if event == endpoint.Ended && d.mode != wire.ModeManual && !d.talk.FindsTurns() {
-		d.commit()
+	d.greetWhenQuiet(len(samples))
+	if event == endpoint.Ended && d.mode != wire.ModeManual && !d.findsTurns() {
+		d.commitTurn()
 	}
 }
 
-// interrupts stops an answer if the person has spoken long enough.
-func (d *duplex) interrupts(a *duplexAnswer) bool {
-	if d.ends.VoicedDuration() < bargeInVoice || a.playback.playedFor() < bargeInAfter {
-		return false
+// playing returns what the board plays, or is about to; nil: nothing.
+func (d *duplex) playing() playing {
+	if a := d.answer.Load(); a != nil {
+		return a
 	}
-	d.c.StopPlayback()
-	return true
+	if r := d.answering(); r != nil {
+		return r
+	}
+	return nil
 }
 
-// keep remembers the last sound.
-func (d *duplex) keep(samples []int16) {
-	const most = int(preroll * engine.Rate / time.Second)
-	d.recent = append(d.recent, samples...)
-	if over := len(d.recent) - most; over > 0 {
-		d.recent = append(d.recent[:0], d.recent[over:]...)
+// commitTurn has the bot answer what was said.
+func (d *duplex) commitTurn() {
+	heard, voiced, sound := d.hears, d.ends.VoicedDuration(), d.sound.end()
+	if heard && voiced < endpoint.MinVoice && d.mode != wire.ModeManual && !d.findsTurns() {
+		d.dropTurn()
+		return
 	}
-}
-
-// commit has the bot answer what was said.
-func (d *duplex) commit() {
-	asked, voiced, sound := d.asking, d.ends.VoicedDuration(), d.sound.end()
-	d.recent = d.recent[:0]
-	d.ends.Reset()
+	d.hears = false
+	d.forget()
 	switch {
-	case !asked:
-	case voiced < endpoint.MinVoice && d.mode != wire.ModeManual && !d.talk.FindsTurns():
-		d.asking = false
+	case !heard:
+	case d.refused != nil:
 		d.talk.Clear()
+		ctx, cancel := context.WithCancelCause(d.ctx)
+		refusal := d.refused
+		d.reply(ctx, cancel, func(r *reply) { r.fail(refusal) })
 	default:
-		d.asking = false
-		d.reply(sound)
+		d.answerTurn(sound)
 	}
 }
 
 // duplexAnswer is an answer that the board plays.
 type duplexAnswer struct {
 	d        *duplex
+	bot      string // under which is summed up what it uses
+	settings VoiceSettings
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	playback *duplexPlayback
@@ -217,17 +249,19 @@ type duplexAnswer struct {
 	asked    string         // what the person said; only for ask
 }
 
-// reply plays the bot's answer to a question in the background. The board is told to expect sound
-// at once.
-func (d *duplex) reply(question *soundFile) {
-	a := &duplexAnswer{d: d, playback: newDuplexPlayback(d.c), record: d.c.recording(d.settings())}
+// answerTurn plays the bot's answer to a question in the background. The board is told to expect
+// sound at once.
+func (d *duplex) answerTurn(question *soundFile) {
+	_, s := d.current()
+	d.answers(s)
+	a := &duplexAnswer{d: d, bot: d.name, settings: s, playback: newDuplexPlayback(d.c), record: d.c.recording(s)}
 	if a.record != nil {
 		a.record.question, a.playback.record = question, a.record.answer
 	}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	generation, boards := d.c.Generation(), d.c.board.boards
 	turn := newTurn(d.c.board.current(), d.c.Lang())
-	turn.Spoken = &talk.Spoken{Conversation: d.talk, Playback: a.playback}
+	turn.Spoken = &talk.Spoken{Conversation: d.talk, Playback: a.playback, Manner: d.manner(s)}
 	d.answer.Store(a)
 	if !boards.spawn(func() { a.play(generation, turn) }) {
 		d.answer.Store(nil)
@@ -257,10 +291,21 @@ func (a *duplexAnswer) play(generation uint64, turn *talk.Turn) {
 	}
 	a.d.answer.CompareAndSwap(a, nil)
 	<-answered
-	if a.last.Load() && err == nil {
+	a.d.account(turn.Spoken.Conversation, a.bot)
+	switch said, whole := a.playback.heardWhole(); {
+	case err != nil:
+	case a.last.Load():
 		c.End(errLeft)
+	case whole && said != "":
+		a.settings.endWhenQuiet(c, said)
 	}
 	a.record.keep(c, turn.ID, a.asked, a.playback.said)
+}
+
+// justBegan implements [playing].
+func (a *duplexAnswer) justBegan(time.Time) bool {
+	played := a.playback.playedFor()
+	return played > 0 && played < deafTime
 }
 
 // ask has the bot answer, and shows what the person said and what went wrong.
@@ -270,7 +315,7 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 		switch e.Kind {
 		case talk.KindTranscript:
 			a.asked = e.Text
-			a.last.Store(words.IsExit(e.Text))
+			a.last.Store(words.IsExit(e.Text) || words.Is(e.Text, a.settings.ExitPhrases))
 			return c.ShowTranscript(e.Text)
 		case talk.KindNote:
 			return c.ShowText(strings.Join(spoken.Pieces(e.Text, c.Lang()), "\n"))
@@ -278,7 +323,7 @@ func (a *duplexAnswer) ask(turn *talk.Turn) {
 		return nil
 	})
 	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
-		a.playback.fail(f.Sentence(c.Lang()))
+		a.playback.Fail(f) // the bot itself may have been left out
 	}
 	a.playback.Finish()
 }

@@ -3,6 +3,7 @@ package xiaozhi_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 )
 
 // newDuplex starts a server whose boards talk with a realtime model, and a board.
-func newDuplex(ctx context.Context, t *testing.T, o realtimetest.Options, mqtt bool, mode string,
+func newDuplex(ctx context.Context, t *testing.T, o realtimetest.Options, mqtt bool, board sim.Options,
 	set map[string]string) (*testServer, *sim.Board, *realtimetest.Server) {
 	t.Helper()
 	service := realtimetest.New(t, o)
@@ -37,7 +38,8 @@ func newDuplex(ctx context.Context, t *testing.T, o realtimetest.Options, mqtt b
 		all[name] = value
 	}
 	bot := h.Add(t, realtime.KindName, all)
-	b := h.device(sim.Options{Lang: "en-US", Mode: mode})
+	board.Lang = "en-US"
+	b := h.device(board)
 	must(t, b.Boot(ctx))
 	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())
 	must(t, err)
@@ -65,7 +67,7 @@ func TestDuplex(t *testing.T) {
 			h, b, service := newDuplex(ctx, t, realtimetest.Options{Spelling: spelling, Sound: brief,
 				Transcript: func([]int16) string { return question },
 				Answer:     func(realtimetest.Question) realtimetest.Answer { return realtimetest.Answer{Text: reply} },
-			}, mqtt, mode, nil)
+			}, mqtt, sim.Options{Mode: mode}, nil)
 			for range 2 {
 				a, err := b.Ask(ctx, spoken(t))
 				must(t, err)
@@ -107,7 +109,7 @@ func TestDuplexInterrupted(t *testing.T) {
 		"This one has a little star. That one has a little car."
 	h, b, service := newDuplex(ctx, t, realtimetest.Options{Spelling: events.OpenAI,
 		Answer: func(q realtimetest.Question) realtimetest.Answer { return realtimetest.Answer{Text: long} },
-	}, false, wire.ModeAuto, nil)
+	}, false, sim.Options{}, nil)
 	asked := make(chan error, 1)
 	go func() {
 		_, err := b.Ask(ctx, spoken(t))
@@ -170,7 +172,7 @@ func TestDuplexUnreachable(t *testing.T) {
 	t.Parallel()
 	ctx := limit(t, 2*time.Minute)
 	_, b, service := newDuplex(ctx, t, realtimetest.Options{Spelling: events.Qwen, Sound: brief,
-		Fault: realtimetest.Failing}, false, wire.ModeAuto, nil)
+		Fault: realtimetest.Failing}, false, sim.Options{}, nil)
 	a, err := b.Ask(ctx, spoken(t))
 	must(t, err)
 	if len(a.Sentences) != 1 || !strings.Contains(a.Sentences[0], "problem") || a.Packets > 0 {
@@ -183,4 +185,50 @@ func TestDuplexUnreachable(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	clean(t, b)
+}
+
+// TestDuplexFailsWithin has the provider fail in the middle of an answer: the person hears the
+// first part, is told why there is no more, and can ask again.
+func TestDuplexFailsWithin(t *testing.T) {
+	t.Parallel()
+	for _, dropped := range []bool{false, true} {
+		t.Run(map[bool]string{false: "error", true: "dropped"}[dropped], func(t *testing.T) {
+			t.Parallel()
+			ctx := limit(t, 2*time.Minute)
+			var asked atomic.Int64
+			_, b, service := newDuplex(ctx, t, realtimetest.Options{Spelling: events.OpenAI, Sound: brief,
+				Answer: func(realtimetest.Question) realtimetest.Answer {
+					a := realtimetest.Answer{Text: "One fish is here already. Two fish are there."}
+					if asked.Add(1) > 1 {
+						return a
+					}
+					if a.Hold = dropped; !dropped {
+						a.Failure = "server_error"
+					}
+					return a
+				}}, false, sim.Options{}, nil)
+			first := make(chan error, 1)
+			go func() {
+				_, err := b.Ask(ctx, spoken(t))
+				first <- err
+			}()
+			_, err := b.Await(ctx, func(v sim.View) bool { return strings.HasPrefix(v.Displayed, "One fish") })
+			must(t, err)
+			if dropped {
+				service.Drop()
+			}
+			must(t, <-first)
+			said := b.LastAnswer().Sentences
+			if last := len(said) - 1; last < 1 || !strings.HasPrefix(said[0], "One fish") ||
+				!strings.Contains(said[last], map[bool]string{false: "has a problem", true: "cannot be reached"}[dropped]) {
+				t.Errorf("the board said %q", said)
+			}
+			a, err := b.Ask(ctx, spoken(t))
+			must(t, err)
+			if len(a.Sentences) != 2 || a.Packets == 0 || a.Sentences[1] != "Two fish are there." {
+				t.Errorf("afterwards the board said %q", a.Sentences)
+			}
+			clean(t, b)
+		})
+	}
 }

@@ -120,8 +120,9 @@ func (p *duplexPlayback) Stop() {
 	_ = p.Close()
 }
 
-// fail shows a text in place of the rest.
-func (p *duplexPlayback) fail(text string) {
+// Fail implements [talk.Playback].
+func (p *duplexPlayback) Fail(f *talk.Failure) {
+	text := f.Sentence(p.c.Lang())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failure = text
@@ -141,21 +142,24 @@ func (p *duplexPlayback) Played(ctx context.Context) (time.Duration, bool) {
 	return p.played, p.whole
 }
 
-// end notes how much the board has played. A packet waits for its time when a playback is
-// interrupted, and is not sent.
+// end notes how much the board has played.
 func (p *duplexPlayback) end(stats pace.Stats, interrupted bool) {
 	p.mu.Lock()
 	p.whole = !interrupted && !p.stopped
 	p.mu.Unlock()
 	_ = p.Close()
-	if interrupted {
-		stats.Frames--
-	}
 	p.mu.Lock()
 	p.played = max(time.Duration(stats.Frames)*p.c.Frame()-stats.Waiting, 0)
 	p.mu.Unlock()
 	close(p.heard)
 	close(p.ended)
+}
+
+// heardWhole returns what was heard, and whether that is all.
+func (p *duplexPlayback) heardWhole() (said string, whole bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said, p.whole && p.failure == ""
 }
 
 // playedFor returns for how long the board has played.

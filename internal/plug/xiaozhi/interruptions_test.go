@@ -2,6 +2,7 @@ package xiaozhi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,8 +13,10 @@ import (
 
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/netx"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -25,11 +28,11 @@ func TestRandomInterruptions(t *testing.T) {
 	t.Parallel()
 	boards, times := 10, 12
 	if os.Getenv("CHECK_ALL") != "" {
-		boards, times = 100, 100
+		boards, times = 25, 400
 	}
-	ctx := limit(t, time.Duration(times)*10*time.Second)
-	h := newTestServer(t, testServerOptions{boards: streaming(20*time.Millisecond,
-		func(utterance int, _ time.Duration, _ bool) string { return fmt.Sprintf("question %d", utterance) })})
+	ctx := limit(t, time.Duration(times)*30*time.Second)
+	h := newTestServer(t, testServerOptions{boards: withoutFillers(streaming(20*time.Millisecond,
+		func(utterance int, _ time.Duration, _ bool) string { return fmt.Sprintf("question %d", utterance) }))})
 	var all sync.WaitGroup
 	errs := make([]error, boards)
 	for i := range boards {
@@ -40,13 +43,10 @@ func TestRandomInterruptions(t *testing.T) {
 		}))
 		said := spoken(t)[4:17]
 		all.Go(func() {
-			for range times {
+			for n := range times {
 				if errs[i] == nil {
-					errs[i] = interrupted(ctx, b, said, rand.N(700*time.Millisecond))
+					errs[i] = interrupted(ctx, b, said, n%2 == 0, rand.N(700*time.Millisecond))
 				}
-			}
-			if n := b.View().Answers; n < times/2 {
-				t.Errorf("only %d of %d answers had begun", n, times)
 			}
 			clean(t, b)
 		})
@@ -57,9 +57,22 @@ func TestRandomInterruptions(t *testing.T) {
 	}
 }
 
-// interrupted asks, interrupts the answer after a time, and returns an error if it has a part of
-// another one.
-func interrupted(ctx context.Context, b *sim.Board, said [][]byte, after time.Duration) error {
+// withoutFillers are options of boards that say nothing while their bot is slow, as bots are on a
+// busy machine.
+func withoutFillers(options func(*xiaozhi.Options)) func(*xiaozhi.Options) {
+	return func(o *xiaozhi.Options) {
+		options(o)
+		v := o.Voice.(xiaozhi.Dialogue)
+		v.Settings = func(context.Context, store.Device) xiaozhi.VoiceSettings {
+			return xiaozhi.VoiceSettings{Language: "en-US", Fillers: new(bool)}
+		}
+		o.Voice = v
+	}
+}
+
+// interrupted asks, interrupts the answer a time after the board expects it, or after its first
+// sentence, and returns an error if it has a part of another one.
+func interrupted(ctx context.Context, b *sim.Board, said [][]byte, began bool, after time.Duration) error {
 	if err := b.Hold(ctx); err != nil {
 		return err
 	}
@@ -70,7 +83,9 @@ func interrupted(ctx context.Context, b *sim.Board, said [][]byte, after time.Du
 	if err := b.Release(ctx); err != nil {
 		return err
 	}
-	_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking })
+	_, err := b.Await(ctx, func(v sim.View) bool {
+		return v.State == sim.Speaking && (!began || strings.HasPrefix(v.Displayed, "This is for "))
+	})
 	if err == nil {
 		err = netx.Wait(ctx, after)
 	}
@@ -99,16 +114,16 @@ func TestRandomSpeechInterruptions(t *testing.T) {
 	t.Parallel()
 	boards, times := 4, 4
 	if os.Getenv("CHECK_ALL") != "" {
-		boards, times = 100, 100
+		boards, times = 25, 400
 	}
 	ctx := limit(t, time.Duration(times)*20*time.Second)
-	h := newTestServer(t, testServerOptions{boards: streaming(60*time.Millisecond,
+	h := newTestServer(t, testServerOptions{boards: withoutFillers(streaming(60*time.Millisecond,
 		func(utterance int, heard time.Duration, finished bool) string {
 			if heard < 600*time.Millisecond && !finished {
 				return ""
 			}
 			return threeWords(utterance)
-		})})
+		}))})
 	var all sync.WaitGroup
 	errs := make([]error, boards)
 	for i := range boards {
@@ -161,20 +176,36 @@ func threeWords(number int) string {
 // time after that.
 func spokenOver(ctx context.Context, b *sim.Board, said [][]byte, transcripts <-chan string,
 	after time.Duration) error {
-	if err := b.Talk(ctx, said); err != nil {
+	text, err := understood(ctx, b, said, transcripts)
+	if err != nil {
 		return err
 	}
-	var text string
-	select {
-	case text = <-transcripts:
-	case <-ctx.Done():
-		return fmt.Errorf("the board was not understood: %w", ctx.Err())
-	}
-	_, err := b.Await(ctx, func(v sim.View) bool {
+	_, err = b.Await(ctx, func(v sim.View) bool {
 		return v.State == sim.Speaking && strings.Contains(v.Displayed, text)
 	})
 	if err != nil {
 		return err
 	}
 	return netx.Wait(ctx, after)
+}
+
+// understood speaks until the board shows what it has understood. On a machine that is busy with
+// other tests, the recogniser's text may come after the end of what is said over an answer, which
+// is forgotten then, and has to be said again.
+func understood(ctx context.Context, b *sim.Board, said [][]byte, transcripts <-chan string) (string, error) {
+	const patience, most = 15 * time.Second, 3
+	for range most {
+		if err := b.Talk(ctx, said); err != nil {
+			return "", err
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
+		select {
+		case text := <-transcripts:
+			cancel()
+			return text, nil
+		case <-within.Done():
+			cancel()
+		}
+	}
+	return "", errors.New("the board was not understood")
 }

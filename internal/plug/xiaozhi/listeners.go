@@ -15,6 +15,7 @@ const (
 	listenLive      = "listen"
 	listenRecording = "record"
 	listenPhoto     = "photo"
+	listenVideo     = "video"
 )
 
 // nameTimeout limits the lookup of a listener's name, since the listener waits for it.
@@ -23,7 +24,7 @@ const nameTimeout = 2 * time.Second
 // Listener is a caller that hears or sees what is near a board. Until is zero while it lasts.
 type Listener struct {
 	Name  string    `json:"name"`
-	What  string    `json:"what"` // listen, record or photo
+	What  string    `json:"what"` // listen, record, photo or video
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -34,6 +35,7 @@ var (
 		listenLive:      "%s is listening",
 		listenRecording: "%s is recording",
 		listenPhoto:     "%s is taking a photo",
+		listenVideo:     "%s is taking pictures",
 	}
 	msgAttention = i18n.Message("Attention")
 	msgMachine   = i18n.Message("Whoever runs the server")

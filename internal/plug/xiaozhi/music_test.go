@@ -133,7 +133,7 @@ func TestMusic(t *testing.T) {
 			ended(2)
 			call(xiaozhi.ToolControlMusic, `{"action":"resume"}`)
 			plays()
-			ask("stop")
+			ask("Stop the music.")
 			ended(3)
 			for known := true; known; { // its end is known a moment later
 				must(t, ctx.Err())

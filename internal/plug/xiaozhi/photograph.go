@@ -19,6 +19,7 @@ import (
 // pendingPhoto is a photo that a tool call waits for.
 type pendingPhoto struct {
 	caller tool.Caller
+	plain  bool // nobody describes it
 	mu     sync.Mutex
 	jpeg   []byte
 }
@@ -38,7 +39,7 @@ func (b *Board) photograph(ctx context.Context, l *connection, call *tool.Call) 
 	if err != nil || jpeg == nil {
 		return res, err
 	}
-	return withPicture(res, jpeg), nil
+	return withPictures(res, jpeg), nil
 }
 
 // takePhoto has the board take a photo for its bot.
@@ -58,12 +59,20 @@ func (b *Board) takePhoto(ctx context.Context) ([]byte, error) {
 // callCamera calls the tool of a board that takes a photo, and returns its result and the photo,
 // which is nil if there is none.
 func (b *Board) callCamera(ctx context.Context, l *connection, call *tool.Call) (_ *tool.Result, jpeg []byte, _ error) {
+	if call.Caller.Bot == 0 || b.conversation() == nil { // otherwise the person at the board asked for it
+		defer b.addListener(call.Caller, listenPhoto).stop()
+	}
+	return b.callCameraUnseen(ctx, l, &pendingPhoto{caller: call.Caller}, call)
+}
+
+// callCameraUnseen is callCamera without a [Listener].
+func (b *Board) callCameraUnseen(ctx context.Context, l *connection, s *pendingPhoto,
+	call *tool.Call) (_ *tool.Result, jpeg []byte, _ error) {
 	b.mu.Lock()
 	if b.pendingPhoto != nil {
 		b.mu.Unlock()
 		return nil, nil, tool.Fail(tool.Busy, "The board is taking a photo already. Try again when it has.", nil)
 	}
-	s := &pendingPhoto{caller: call.Caller}
 	b.pendingPhoto = s
 	stale := time.Since(l.visionSentAt) > photoTokenTTL/2
 	b.mu.Unlock()
@@ -72,9 +81,6 @@ func (b *Board) callCamera(ctx context.Context, l *connection, call *tool.Call) 
 		b.pendingPhoto = nil
 		b.mu.Unlock()
 	}()
-	if call.Caller.Bot == 0 || b.conversation() == nil { // otherwise the person at the board asked for it
-		defer b.addListener(call.Caller, listenPhoto).stop()
-	}
 	if stale {
 		b.initializeTools(ctx, l)
 	}
@@ -84,16 +90,18 @@ func (b *Board) callCamera(ctx context.Context, l *connection, call *tool.Call) 
 	return res, s.jpeg, err
 }
 
-// withPicture adds a photo to a board's result.
-func withPicture(res *tool.Result, jpeg []byte) *tool.Result {
+// withPictures adds pictures to a result.
+func withPictures(res *tool.Result, jpegs ...[]byte) *tool.Result {
 	var blocks []json.RawMessage
 	if json.Unmarshal(res.Content, &blocks) != nil {
 		return res
 	}
-	// strings
-	picture, _ := json.Marshal(map[string]string{"type": "image", "data": base64.StdEncoding.EncodeToString(jpeg),
-		"mimeType": "image/jpeg"})
-	content, err := json.Marshal(append(blocks, picture))
+	for _, jpeg := range jpegs {
+		picture, _ := json.Marshal(map[string]string{"type": "image", "mimeType": "image/jpeg",
+			"data": base64.StdEncoding.EncodeToString(jpeg)}) // of strings
+		blocks = append(blocks, picture)
+	}
+	content, err := json.Marshal(blocks)
 	if err != nil {
 		return res
 	}
@@ -120,7 +128,7 @@ func (h *Boards) DescribePhoto(ctx context.Context, p Photo) (string, error) {
 		s.mu.Lock()
 		s.jpeg = p.JPEG
 		s.mu.Unlock()
-		if s.caller.Bot != 0 {
+		if s.plain || s.caller.Bot != 0 {
 			return msgAttached.In(lang), nil
 		}
 		asked = s.caller

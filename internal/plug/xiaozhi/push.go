@@ -43,6 +43,9 @@ func (b *Board) push(ctx context.Context, call *tool.Call, a toolArgs) (*tool.Re
 	if call.Tool == ToolPlay && (a.URL == "") == (len(a.Sound) == 0) {
 		return nil, tool.Fail(tool.BadArgs, "Give either url or sound.", nil)
 	}
+	if call.Tool == ToolSay && a.Priority == priorityIdle && b.conversation() != nil {
+		return talkingResult(), nil
+	}
 	res, err := b.execute(ctx, call.Tool, a)
 	b.boards.metrics.recordPush(call.Tool, err)
 	switch {

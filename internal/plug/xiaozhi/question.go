@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/words"
@@ -115,7 +116,7 @@ func (d *dialogue) interrupts(q *question) bool {
 		q.stops = true
 		return true
 	}
-	if d.ends.SureDuration() < interruptVoice {
+	if !d.isSureOfVoice() {
 		return false
 	}
 	said, enough := words.AfterEcho(text, spoken), interruptWords
@@ -124,6 +125,22 @@ func (d *dialogue) interrupts(q *question) bool {
 	}
 	return words.CountNew(said, spoken) >= enough && !words.IsBackchannel(said) && !words.IsEcho(said, spoken)
 }
+
+// playing is what a board plays, or is about to.
+type playing interface {
+	// justBegan reports whether its sound began a moment ago.
+	justBegan(now time.Time) bool
+}
+
+// isOwnSound reports whether what a board hears may be what it plays: unless its mode is realtime,
+// and at the beginning, when its echo canceller is not yet used to the voice. Asking is set while
+// the person speaks.
+func (d *dialogue) isOwnSound(p playing, asking bool, now time.Time) bool {
+	return d.mode != wire.ModeRealtime || !asking && p.justBegan(now)
+}
+
+// isSureOfVoice reports whether enough of what is said over an answer is certainly voice.
+func (d *dialogue) isSureOfVoice() bool { return d.ends.SureDuration() >= interruptVoice }
 
 // spokenBefore returns what may be an echo in a question.
 func (d *dialogue) spokenBefore(q *question) string { return d.spoken.since(q.began.Add(-echoTime)) }
@@ -238,7 +255,7 @@ func (d *dialogue) meaning(q *question, text string) meaning {
 		return aQuestion // the bot knows what ends what it has begun
 	case words.IsExit(text):
 		return aFarewell
-	case words.IsStop(text) && (q.interrupted != nil || d.c.hasMusic()):
+	case words.IsStop(text) && q.interrupted != nil, words.EndsMusic(text) && d.c.hasMusic():
 		return aStop
 	}
 	return aQuestion

@@ -314,20 +314,30 @@ func (b *Board) keepRecording(r *recording) {
 	}
 }
 
+var errNoRecording = tool.Fail(tool.BadArgs, "No recording runs.", nil)
+
 func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
 	b.mu.Lock()
 	r := b.rec
-	b.rec = nil
 	b.mu.Unlock()
 	if r == nil {
-		return nil, tool.Fail(tool.BadArgs, "No recording runs.", nil)
+		return nil, errNoRecording
 	}
 	r.cancel()
-	close(r.stopped)
 	select {
 	case <-r.done:
-	case <-ctx.Done():
+	case <-ctx.Done(): // it can be stopped once more
 		return nil, ctx.Err()
+	}
+	b.mu.Lock()
+	mine := b.rec == r
+	if mine {
+		b.rec = nil
+		close(r.stopped)
+	}
+	b.mu.Unlock()
+	if !mine {
+		return nil, errNoRecording
 	}
 	if r.err != nil && !errors.Is(r.err, errRecordingFull) {
 		return nil, r.err

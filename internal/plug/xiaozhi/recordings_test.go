@@ -156,8 +156,10 @@ func TestRecordingOfInterruptedAnswer(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("the bot was not asked")
 	}
+	_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking })
+	must(t, err)
 	must(t, b.Abort(ctx))
-	_, err := b.Await(ctx, func(v sim.View) bool { return v.Answers == 1 })
+	_, err = b.Await(ctx, func(v sim.View) bool { return v.Answers == 1 })
 	must(t, err)
 	clean(t, b)
 	list := h.recordings(d)
@@ -173,7 +175,7 @@ func TestRecordingOfDuplex(t *testing.T) {
 	h, b, _ := newDuplex(ctx, t, realtimetest.Options{Spelling: events.OpenAI, Sound: brief,
 		Transcript: func([]int16) string { return question },
 		Answer:     func(realtimetest.Question) realtimetest.Answer { return realtimetest.Answer{Text: reply} },
-	}, false, wire.ModeAuto, nil)
+	}, false, sim.Options{}, nil)
 	d := h.row(ctx, b)
 	set(t, h, d, xiaozhi.VoiceSettings{Record: 30})
 	a, err := b.Ask(ctx, spoken(t))

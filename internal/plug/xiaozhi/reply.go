@@ -1,7 +1,6 @@
 package xiaozhi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
-	"patchbay/internal/settings"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
@@ -71,9 +69,9 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 	}
 	r.previous.Store(previous)
 	r.speaking.Store(true)
-	d.last, d.greet = r, time.Time{}
+	d.last = r
 	r.record = d.c.recording(s)
-	d.setVolume(s.Volume)
+	d.answers(s)
 	if !boards.spawn(func() {
 		defer r.keep() // for which no other answer waits
 		defer close(r.over)
@@ -91,7 +89,7 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 		if p := r.previous.Load(); p != nil && p.isOver() {
 			r.previous.Store(nil)
 		}
-		r.finish(s.FollowUp)
+		r.finish(s)
 	}) {
 		cancel(nil)
 		r.speaking.Store(false)
@@ -100,7 +98,7 @@ func (d *dialogue) reply(ctx context.Context, cancel context.CancelCauseFunc, pr
 }
 
 // finish does what the bot wants done after its answer, unless somebody interrupted it.
-func (r *reply) finish(followUp settings.Duration) {
+func (r *reply) finish(s VoiceSettings) {
 	if r.script == nil { // the server stops
 		return
 	}
@@ -113,7 +111,7 @@ func (r *reply) finish(followUp settings.Duration) {
 	case whole && r.script.awaitsAnswer():
 		r.c.endWhenQuiet(0) // people think
 	case whole && text != "":
-		r.c.endWhenQuiet(cmp.Or(time.Duration(followUp), quietAfter(text)))
+		s.endWhenQuiet(r.c, text)
 	}
 }
 
@@ -144,6 +142,10 @@ func (r *reply) use(s *answerText) {
 // play speaks the script, again and again from where somebody interrupted it for nothing.
 func (r *reply) play() {
 	defer r.speaking.Store(false)
+	if r.dialogue.shows && !r.chain.CanSpeak() {
+		r.show()
+		return
+	}
 	next, generation := 0, r.generation
 	for {
 		source := newSpeechSource(r, next)
@@ -157,6 +159,19 @@ func (r *reply) play() {
 		generation = r.c.Generation()
 		r.speaking.Store(true)
 	}
+}
+
+// show shows the script.
+func (r *reply) show() {
+	select {
+	case <-r.prepared:
+	case <-r.ctx.Done():
+		r.settle(0, context.Cause(r.ctx))
+		return
+	}
+	source := &textSource{script: r.script, c: r.c}
+	stats, err := r.c.Speak(r.ctx, r.generation, source)
+	r.settle(source.shown(stats.Frames), err)
 }
 
 // settle records how much was heard, and stops the bot if somebody interrupted it.
@@ -180,7 +195,7 @@ func (r *reply) settle(heard int, err error) {
 // isSpeaking reports whether the board may be playing it.
 func (r *reply) isSpeaking() bool { return r.speaking.Load() }
 
-// justBegan reports whether the sound began a moment ago.
+// justBegan implements [playing].
 func (r *reply) justBegan(now time.Time) bool {
 	first := r.firstAt.Load()
 	return first != 0 && now.Sub(time.Unix(0, first)) < deafTime
@@ -405,7 +420,9 @@ func (r *reply) fail(err *engine.Error) {
 		r.say(msgCannotHear.In(r.c.Lang(), err.In(r.c.Lang())))
 		return
 	}
-	r.last = true
+	if r.last = r.chain.CanSpeak(); !r.last {
+		r.c.endWhenQuiet(quietAfterShort) // boards clear the display at the end
+	}
 	r.say(msgSpent.In(r.c.Lang()))
 }
 

@@ -25,6 +25,13 @@ const (
 	maxSaid = 1000
 	// priorityAlarm is the value of the argument priority that interrupts everything.
 	priorityAlarm = "alarm"
+	// priorityIdle is the value that says nothing during a conversation, reasonTalking why in
+	// results.
+	priorityIdle  = "idle"
+	reasonTalking = "conversation"
+	// reasonLimit is why a text is shown instead of spoken, in results: a limit of speech is
+	// reached.
+	reasonLimit = "limit"
 )
 
 // until returns how long a push waits for a board that is asleep.
@@ -47,12 +54,10 @@ func (h *Boards) engines(ctx context.Context, d store.Device) *engine.Chain {
 	}
 	s := h.VoiceSettings(ctx, d)
 	chain := s.chain(v.engines(d))
-	for _, l := range chain.Links {
-		if l.Speaker != nil {
-			return chain
-		}
+	if !chain.CanSpeak() {
+		return nil
 	}
-	return nil
+	return chain
 }
 
 // say speaks a text, in the conversation, or else as a notification. It fails with
@@ -63,10 +68,10 @@ func (b *Board) say(ctx context.Context, a toolArgs) (*tool.Result, error) {
 	b.mu.Unlock()
 	chain := b.boards.engines(ctx, d)
 	if chain == nil {
-		return nil, b.cannotSay(ctx, a, errNoEngine)
+		return b.cannotSay(ctx, a, errNoEngine)
 	}
 	if refusal := chain.Refusal(ctx); refusal != nil {
-		return nil, b.cannotSay(ctx, a, refusal)
+		return b.cannotSay(ctx, a, refusal)
 	}
 	l, c := b.connection(), b.conversation()
 	if l == nil || c == nil && !b.canNotify(l) {
@@ -78,13 +83,13 @@ func (b *Board) say(ctx context.Context, a toolArgs) (*tool.Result, error) {
 	}
 	src, err := b.speech(ctx, chain, a, out)
 	if err != nil {
-		return nil, b.cannotSay(ctx, a, err)
+		return b.cannotSay(ctx, a, err)
 	}
 	if c == nil {
 		defer src.Close() //nolint:errcheck // it was only read from
 		clip, err := encodeClip(ctx, src)
 		if err != nil {
-			return nil, b.cannotSay(ctx, a, err)
+			return b.cannotSay(ctx, a, err)
 		}
 		return b.notify(ctx, l, clip)
 	}
@@ -103,7 +108,14 @@ func (b *Board) say(ctx context.Context, a toolArgs) (*tool.Result, error) {
 	case c.ctx.Err() != nil:
 		return nil, tool.Fail(tool.Lost, "The conversation ended before the text did.", err)
 	}
-	return nil, b.cannotSay(ctx, a, err)
+	return b.cannotSay(ctx, a, err)
+}
+
+// talkingResult is the result of a text that is not said because somebody talks with the board.
+func talkingResult() *tool.Result {
+	res := tool.JSON(map[string]any{"spoken": false, "reason": reasonTalking})
+	res.Content = tool.Text("Somebody talks with the board, so it is not said.").Content
+	return res
 }
 
 func spokenResult(length time.Duration, interrupted bool) *tool.Result {
@@ -116,24 +128,34 @@ func spokenResult(length time.Duration, interrupted bool) *tool.Result {
 	return res
 }
 
-// cannotSay shows what cannot be spoken, and returns the error for the caller.
-func (b *Board) cannotSay(ctx context.Context, a toolArgs, err error) error {
+// cannotSay shows what cannot be spoken. A text that a limit of speech leaves to be shown has a
+// result; everything else is an error for the caller.
+func (b *Board) cannotSay(ctx context.Context, a toolArgs, err error) (*tool.Result, error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if errors.Is(err, errPlaylistFull) {
-		return tool.Fail(tool.Busy, "Too much waits to be played already.", err)
+		return nil, tool.Fail(tool.Busy, "Too much waits to be played already.", err)
 	}
-	text := "The speech engine cannot speak at the moment: " + engine.AsError(err).In(i18n.English)
+	e := engine.AsError(err)
+	text := "The speech engine cannot speak at the moment: " + e.In(i18n.English)
 	if errors.Is(err, errNoEngine) {
 		text = "This server has no speech engine"
+	} else if e.Class == engine.Spent {
+		text = "The text is not spoken: " + e.In(i18n.English)
 	}
 	shown := []rune(a.Text)
 	shown = shown[:min(len(shown), maxShown)]
-	if _, err := b.execute(ctx, ToolShow, toolArgs{Text: string(shown)}); err == nil {
-		return tool.Fail(tool.Failed, text+". The board shows the text instead.", err)
+	if _, err := b.execute(ctx, ToolShow, toolArgs{Text: string(shown)}); err != nil {
+		return nil, tool.Fail(tool.Failed, text+".", err)
 	}
-	return tool.Fail(tool.Failed, text+".", err)
+	text += ". The board shows the text instead."
+	if e.Class != engine.Spent {
+		return nil, tool.Fail(tool.Failed, text, err)
+	}
+	res := tool.JSON(map[string]any{"spoken": false, "shown": true, "reason": reasonLimit})
+	res.Content = tool.Text(text).Content
+	return res, nil
 }
 
 // speech returns the sound of a text.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/store"
 	"patchbay/internal/tool"
+	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/openai/openaitest"
 )
@@ -80,6 +83,10 @@ func TestSay(t *testing.T) {
 			if res = say(`{"text":"Dinner is ready."}`); structured(t, res, "spoken") != true {
 				t.Errorf("in a conversation: %s", res.Structured)
 			}
+			if res = say(`{"text":"Not now.","priority":"idle"}`); structured(t, res, "spoken") != false ||
+				structured(t, res, "reason") != "conversation" {
+				t.Errorf("in a conversation: %s", res.Structured)
+			}
 			if got := b.Displayed(); got != "Dinner is ready." {
 				t.Errorf("shown: %q", got)
 			}
@@ -114,6 +121,50 @@ func TestSayWithoutEngine(t *testing.T) {
 	}
 	_, err := b.Await(ctx, func(v sim.View) bool { return v.Displayed == "Dinner is ready." })
 	must(t, err)
+	clean(t, b)
+}
+
+// spent is an account whose limit is reached.
+type spent struct{}
+
+func (spent) Refusal(context.Context) *engine.Error {
+	return engine.Errorf(engine.Spent, "for the test")
+}
+func (spent) Used(engine.Use) {}
+
+// TestSayAtLimit checks that a text is shown when the limit of speech is reached, and that the
+// result says so.
+func TestSayAtLimit(t *testing.T) {
+	t.Parallel()
+	ctx := limit(t, time.Minute)
+	speech := openaitest.New(t)
+	chain := &engine.Chain{Links: []engine.Link{speechLink(t, speech, openai.Settings{})}, Account: spent{}}
+	h := newTestServer(t, testServerOptions{boards: func(o *xiaozhi.Options) {
+		o.Voice = xiaozhi.Dialogue{Engines: func(store.Device) *engine.Chain { return chain }}
+	}})
+	b := h.device(sim.Options{})
+	must(t, b.Boot(ctx))
+	must(t, h.boards.Refresh(ctx))
+	const text = `{"text":"Dinner is ready."}`
+	_, err := h.call(ctx, b.MAC(), xiaozhi.ToolSay, text)
+	if e := tool.AsError(err); e == nil || e.Told != "The text is not spoken: the limit of speech for today is reached." {
+		t.Errorf("asleep: %v", err)
+	}
+	must(t, b.Wake(ctx))
+	var res *tool.Result
+	for res == nil {
+		must(t, ctx.Err()) // until the conversation is known
+		res, _ = h.call(ctx, b.MAC(), xiaozhi.ToolSay, text)
+	}
+	if got := string(res.Structured); got != `{"reason":"limit","shown":true,"spoken":false}` ||
+		!strings.HasSuffix(res.PlainText(), "the limit of speech for today is reached. The board shows the text instead.") {
+		t.Errorf("awake: %s %s", got, res.PlainText())
+	}
+	_, err = b.Await(ctx, func(v sim.View) bool { return v.Displayed == "Dinner is ready." })
+	must(t, err)
+	if said := speech.Spoken(); slices.Contains(said, "Dinner is ready.") {
+		t.Errorf("the engine spoke %q", said)
+	}
 	clean(t, b)
 }
 

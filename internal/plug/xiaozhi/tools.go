@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
@@ -27,6 +28,7 @@ const (
 	ToolStop    = "stop"
 	ToolRecord  = "record"
 	ToolAudio   = "audio"
+	ToolVideo   = "video" // of boards with a camera
 	ToolReboot  = "reboot"
 )
 
@@ -98,10 +100,10 @@ var builtinTools = func() []tool.Tool {
 				`,"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
 		}, {
 			Name: ToolSay, Title: "Say",
-			Description: "Has the board say a text aloud: in the conversation, after the current sentence, or else by itself if its firmware can do that, or when somebody wakes it. It returns when the text was spoken, or says that it waits.",
+			Description: "Speaks a text through the board: during a conversation after the current sentence, otherwise at once if the firmware can start by itself, or when somebody wakes the board. The result tells whether the text was spoken, is waiting, or was only shown.",
 			Input: object(`"text"`, fmt.Sprintf(`"text":{"type":"string","minLength":1,"maxLength":%d},`, maxSaid)+
 				`"voice":{"type":"string","maxLength":100,"description":"Name of one of the speech engine's voices"},`+
-				`"priority":{"type":"string","enum":["notice","alarm"],"default":"notice","description":"An alarm interrupts what is being said"},`+
+				`"priority":{"type":"string","enum":["notice","alarm","idle"],"default":"notice","description":"An alarm interrupts what is being said"},`+
 				`"later":{"type":"boolean","default":true,"description":"If the board cannot be heard now, say it when somebody wakes it, instead of returning an error"},`+
 				`"until":{"type":"string","format":"date-time","description":"How long it may wait, a day at most"}`),
 		}, {
@@ -135,6 +137,14 @@ var builtinTools = func() []tool.Tool {
 // Call implements [tool.Provider]. It carries out built-in tools here, and passes other calls to
 // the board.
 func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	switch call.Tool {
+	case hub.MessageInitialize:
+		return b.initialize(ctx, call.Args)
+	case hub.MessageNotify:
+		return b.sendNotification(call.Args)
+	case ToolVideo:
+		return b.video(ctx, call)
+	}
 	if !slices.ContainsFunc(builtinTools, func(t tool.Tool) bool { return t.Name == call.Tool }) {
 		return b.callBoard(ctx, call)
 	}

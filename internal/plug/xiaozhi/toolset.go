@@ -54,8 +54,11 @@ func (r *toolsetCache) get(text []byte) (*toolset, error) {
 func withBuiltin(tools []tool.Tool) []tool.Tool {
 	all := make([]tool.Tool, 0, len(builtinTools)+len(tools))
 	all = append(all, builtinTools...)
+	if slices.ContainsFunc(tools, func(t tool.Tool) bool { return remote.TakesPhoto(t.Name) }) {
+		all = append(all, videoTool)
+	}
 	for _, t := range tools {
-		if !slices.ContainsFunc(builtinTools, func(o tool.Tool) bool { return o.Name == t.Name }) {
+		if !slices.ContainsFunc(all, func(o tool.Tool) bool { return o.Name == t.Name }) {
 			all = append(all, t)
 		}
 	}

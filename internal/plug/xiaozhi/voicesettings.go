@@ -166,7 +166,7 @@ func (s *BotVoice) check(lang, voice, speed, greeting string) error {
 // VoiceSettings returns the settings of a board, with what its bot and the device add. It reads the
 // database only at the first call after a device or a bot of one has changed.
 func (h *Boards) VoiceSettings(ctx context.Context, d store.Device) VoiceSettings {
-	return EffectiveVoice(d, h.botVoice(ctx, d.Bot))
+	return EffectiveVoice(d, h.bot(ctx, d.Bot).BotVoice)
 }
 
 // EffectiveVoice returns the settings of a board, with what its bot and the device add.
@@ -187,13 +187,19 @@ func (h *Boards) hasWakeWord(d store.Device, text string) bool {
 	return text != "" && slices.ContainsFunc(s.WakeWords, func(w string) bool { return words.Letters(w) == text })
 }
 
-// botVoice returns the settings of a bot. If they cannot be read, there are none.
-func (h *Boards) botVoice(ctx context.Context, number int64) (s BotVoice) {
+// namedVoice is a bot as boards know it.
+type namedVoice struct {
+	BotVoice
+	name string
+}
+
+// bot returns the name and the settings of a bot. If they cannot be read, there are none.
+func (h *Boards) bot(ctx context.Context, number int64) (s namedVoice) {
 	if number == 0 {
 		return s
 	}
 	h.mu.Lock()
-	s, known := h.botVoices[number]
+	s, known := h.bots[number]
 	refreshes := h.refreshes
 	h.mu.Unlock()
 	if known {
@@ -201,25 +207,26 @@ func (h *Boards) botVoice(ctx context.Context, number int64) (s BotVoice) {
 	}
 	b, err := h.Store.Bots.ByNumber(ctx, number)
 	if err == nil {
-		err = h.Hub.Registry.Settings(b, &s)
+		s.name = b.Name
+		err = h.Hub.Registry.Settings(b, &s.BotVoice)
 	}
 	if err != nil {
 		h.Logger.WarnContext(ctx, "the voice of a bot was not found", "bot", number, "error", err)
-		return BotVoice{}
+		return namedVoice{name: s.name}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refreshes == refreshes { // otherwise it may have changed
-		h.botVoices[number] = s
+		h.bots[number] = s
 	}
 	return s
 }
 
-// forgetBotVoices has the settings of bots read again.
-func (h *Boards) forgetBotVoices() {
+// forgetBots has the settings of bots read again.
+func (h *Boards) forgetBots() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.botVoices)
+	clear(h.bots)
 	h.refreshes++
 }
 

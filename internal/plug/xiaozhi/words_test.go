@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"slices"
 	"testing"
 
 	"patchbay/internal/console/toolwords/wordstest"
@@ -8,5 +9,5 @@ import (
 
 // The console shows the titles and descriptions of the built-in tools in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
-	wordstest.Check(t, builtinTools)
+	wordstest.Check(t, append(slices.Clone(builtinTools), videoTool))
 }

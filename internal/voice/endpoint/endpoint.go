@@ -121,6 +121,9 @@ func (d *Detector) Reset() {
 // IsSpeaking reports whether speech has begun and not ended yet.
 func (d *Detector) IsSpeaking() bool { return d.speaking }
 
+// MayBegin reports whether the newest window was a voice, though speech has not begun yet.
+func (d *Detector) MayBegin() bool { return !d.speaking && d.recent&1 != 0 }
+
 // VoicedDuration is the duration of voice since speech began, without the pauses. It is kept after
 // speech has ended, until speech begins again.
 func (d *Detector) VoicedDuration() time.Duration { return d.voiced }

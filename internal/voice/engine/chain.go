@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,9 @@ type Link struct {
 	// Spell writes a text as the engine needs it, with numbers in words; nil: as it is. Its second
 	// argument is that of [Manner]. What is shown does not change.
 	Spell func(text, language string) string
+	// Spent returns an error of class [Spent] if the engine may do no more of a stage today. Nil:
+	// it may do as much as it is asked.
+	Spent func(stage string) *Error
 	// Price is what it costs.
 	Price Price
 	// OnFailure is called for each failure, and OnResult for each success with how long it took
@@ -81,42 +85,79 @@ func (c *Chain) limit(left int) time.Duration {
 	return 8 * time.Second
 }
 
-// usable returns the links that can do something and whose circuit is closed. The error is that of
-// an engine whose circuit is open, if there is no other.
-func (c *Chain) usable(can func(*Link) bool) (links []*Link, err *Error) {
+// usable returns the links of a stage that may be used now. The error is that of one that may not
+// be, if there is no other.
+func (c *Chain) usable(stage string) (links []*Link, err *Error) {
 	err = errNoEngine
 	now := time.Now()
 	for i := range c.Links {
 		l := &c.Links[i]
-		if !can(l) {
+		if l.part(stage) == nil {
 			continue
 		}
-		if l.Circuit != nil {
-			if open := l.Circuit.allow(now); open != nil {
-				err = open
-				continue
-			}
+		refusal := l.spent(stage)
+		if refusal == nil && l.Circuit != nil {
+			refusal = l.Circuit.allow(now)
+		}
+		if refusal != nil {
+			err = refusal
+			continue
 		}
 		links = append(links, l)
 	}
 	return links, err
 }
 
+// part returns the engine's [Listener] or [Speaker]; nil: it has none.
+func (l *Link) part(stage string) any {
+	switch {
+	case stage == StageListen && l.Listener != nil:
+		return l.Listener
+	case stage == StageSpeak && l.Speaker != nil:
+		return l.Speaker
+	}
+	return nil
+}
+
+func (l *Link) spent(stage string) *Error {
+	if l.Spent == nil {
+		return nil
+	}
+	return l.Spent(stage)
+}
+
+// first returns the first engine of a stage that may be used without being on trial; nil: none.
+func (c *Chain) first(stage string) *Link {
+	for i := range c.Links {
+		l := &c.Links[i]
+		if l.part(stage) != nil && l.spent(stage) == nil && (l.Circuit == nil || l.Circuit.closed()) {
+			return l
+		}
+	}
+	return nil
+}
+
+// CanSpeak reports whether one of the engines speaks, even if it fails at the moment.
+func (c *Chain) CanSpeak() bool {
+	return slices.ContainsFunc(c.Links, func(l Link) bool { return l.Speaker != nil })
+}
+
 // Speaks returns the engine that speaks first. It is not ok if none can.
 func (c *Chain) Speaks() (id ID, ok bool) {
-	c.first(func(l *Link) any {
-		if l.Speaker == nil {
-			return nil
-		}
-		id, ok = ID{l.Name, l.Version}, l.Circuit == nil || l.Circuit.closed()
-		return l.Speaker
-	})
-	return id, ok
+	l := c.first(StageSpeak)
+	if l == nil {
+		return id, false
+	}
+	return ID{l.Name, l.Version}, true
 }
 
 // Streams reports whether the engine that speaks first takes a text while it is written.
 func (c *Chain) Streams() bool {
-	_, streams := c.first(func(l *Link) any { return l.Speaker }).(Streamer)
+	l := c.first(StageSpeak)
+	if l == nil {
+		return false
+	}
+	_, streams := l.Speaker.(Streamer)
 	return streams
 }
 

@@ -13,7 +13,7 @@ func (c *Chain) Listen(ctx context.Context, h Hints) Utterance {
 	if u.err = c.Refusal(ctx); u.err != nil {
 		return u
 	}
-	u.links, u.err = c.usable(func(l *Link) bool { return l.Listener != nil })
+	u.links, u.err = c.usable(StageListen)
 	return u
 }
 

@@ -18,7 +18,7 @@ const soundTimeout = 5 * time.Second
 func (c *Chain) Speak(ctx context.Context, m Manner) *ChainSpeech {
 	s := &ChainSpeech{chain: c, manner: m, changed: make(chan struct{}, 1), space: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.links, s.err = c.usable(func(l *Link) bool { return l.Speaker != nil })
+	s.links, s.err = c.usable(StageSpeak)
 	return s
 }
 

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"patchbay/internal/i18n"
+	"patchbay/internal/settings"
 )
 
 // Use is what an utterance or a speech has used of an engine.
@@ -14,14 +18,43 @@ type Use struct {
 	Cost int64
 }
 
-// Price is what an engine costs; 0: nothing.
+// Price is what an engine costs; 0: nothing. Settings of whatever hears and speaks embed it.
 type Price struct {
-	Minute            float64 // of sound that it hears
-	MillionCharacters float64 // that it speaks
+	Minute            float64 `json:"price_per_minute,omitempty"`             // of sound that it hears
+	MillionCharacters float64 `json:"price_per_million_characters,omitempty"` // that it speaks
 }
 
-// of returns the cost of a use.
-func (p Price) of(u Use) int64 {
+// The highest prices keep sums below what a number of 64 bits can be.
+const (
+	maxPricePerMinute  = 1_000
+	maxPricePerMillion = 100_000
+)
+
+const msgPrice = i18n.Message("%s is %v; choose 0 to %v, or leave it out")
+
+// PriceTexts are what people are told of the settings of a [Price].
+var PriceTexts = map[string]settings.FieldText{
+	"price_per_minute": {Label: i18n.Message("Price of a minute that it hears"),
+		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "0.003"},
+	"price_per_million_characters": {Label: i18n.Message("Price of a million characters that it speaks"),
+		Hint: i18n.Message("In the currency of speech.currency, for the sums under Usage"), Example: "15"},
+}
+
+// Validate returns an error that says what is invalid.
+func (p Price) Validate() error {
+	return errors.Join(checkPrice("price_per_minute", p.Minute, maxPricePerMinute),
+		checkPrice("price_per_million_characters", p.MillionCharacters, maxPricePerMillion))
+}
+
+func checkPrice(name string, price, most float64) error {
+	if !(price >= 0 && price <= most) {
+		return msgPrice.Errorf(name, price, most)
+	}
+	return nil
+}
+
+// Of returns the cost of a use.
+func (p Price) Of(u Use) int64 {
 	return int64(u.Heard.Minutes()*p.Minute*1e6 + float64(u.Characters)*p.MillionCharacters + 0.5)
 }
 
@@ -39,6 +72,13 @@ func (c *Chain) Refusal(ctx context.Context) *Error {
 		return nil
 	}
 	return c.Account.Refusal(ctx)
+}
+
+// Used has the account note what something else than an engine has used.
+func (c *Chain) Used(u Use) {
+	if c.Account != nil {
+		c.Account.Used(u)
+	}
 }
 
 // metered is an [Utterance] or [Speech] that knows what its engine got, or what that bills if it
@@ -59,7 +99,7 @@ func (c *Chain) settle(l *Link, of any) {
 	if c.Account == nil || u == (Use{}) {
 		return
 	}
-	u.Engine, u.Cost = l.Name, l.Price.of(u)
+	u.Engine, u.Cost = l.Name, l.Price.Of(u)
 	c.Account.Used(u)
 }
 

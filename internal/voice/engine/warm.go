@@ -15,24 +15,14 @@ type Warmer interface {
 // Warm opens connections to the engines that will be used first, and returns when they stand.
 func (c *Chain) Warm(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, part := range []func(*Link) any{
-		func(l *Link) any { return l.Listener },
-		func(l *Link) any { return l.Speaker },
-	} {
-		if w, ok := c.first(part).(Warmer); ok {
+	for _, stage := range []string{StageListen, StageSpeak} {
+		l := c.first(stage)
+		if l == nil {
+			continue
+		}
+		if w, ok := l.part(stage).(Warmer); ok {
 			all.Go(func() { w.Warm(ctx) })
 		}
 	}
 	all.Wait()
-}
-
-// first returns a part of the first engine that has it and whose circuit is closed, or nil.
-func (c *Chain) first(part func(*Link) any) any {
-	for i := range c.Links {
-		l := &c.Links[i]
-		if p := part(l); p != nil && (l.Circuit == nil || l.Circuit.closed()) {
-			return p
-		}
-	}
-	return nil
 }

@@ -34,7 +34,8 @@ const (
 	msgRate       = i18n.Message("the speech engine's sound has the wrong sample rate: a sentence of two seconds lasts %s")
 	msgSilent     = i18n.Message("the speech engine sends no sound that can be played")
 	AdviceAddress = i18n.Message("Set the address and the key in the configuration: %s")
-	AdviceEngine  = i18n.Message("Change it: patchbay voice engine set %s")
+	AdviceProgram = i18n.Message("Correct the program and its arguments in the configuration: %s")
+	AdviceEngine  = i18n.Message("Change it: patchbay voice engine set %s name=value")
 )
 
 // Trial is what a test of an engine found.

@@ -1,5 +1,5 @@
-// Package spoken makes of an answer what a voice speaks: pieces of some words without markup, with
-// numbers in words for voices that cannot read them.
+// Package spoken makes of an answer what a voice speaks: pieces of some words without markup and
+// stage directions, with numbers in words for voices that cannot read them.
 package spoken
 
 import (
@@ -22,11 +22,13 @@ func New(lang i18n.Lang, clauses bool) *Text {
 
 // Write adds to the text and returns the pieces that are complete now. What they are does not
 // depend on how the text was divided.
-func (t *Text) Write(text string) (pieces []string) { return t.split.Write(t.clean.Write(text)) }
+func (t *Text) Write(text string) (pieces []string) {
+	return withoutDirections(t.split.Write(t.clean.Write(text)))
+}
 
 // Pause returns the whole words so far, for when the text has not grown for a while. It may be
 // empty.
-func (t *Text) Pause() string { return t.split.Pause() }
+func (t *Text) Pause() string { return withoutDirection(t.split.Pause()) }
 
 // Flush ends the text and returns its last pieces.
 func (t *Text) Flush() (pieces []string) {
@@ -34,7 +36,7 @@ func (t *Text) Flush() (pieces []string) {
 	if rest := t.split.Flush(); rest != "" {
 		pieces = append(pieces, rest)
 	}
-	return pieces
+	return withoutDirections(pieces)
 }
 
 // Pieces returns the pieces of a whole text.

@@ -47,7 +47,7 @@ func checkParts(t *testing.T, random *rand.Rand, text string, pieces []string) {
 		}
 	}
 	rest := []rune(text)
-	for _, r := range strings.ReplaceAll(strings.Join(pieces, ""), "The code is on the screen.", "") {
+	for _, r := range strings.ReplaceAll(strings.Join(pieces, ""), "The code is on the page of this conversation.", "") {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			continue
 		}

@@ -118,7 +118,8 @@ func HasStop(heard, spoken string) bool {
 	return false
 }
 
-// IsStopInEcho reports whether a text in which [HasStop] says little more, apart from an echo.
+// IsStopInEcho reports whether a text in which [HasStop] says little more, apart from an echo, of
+// which two of five words may be misunderstood.
 func IsStopInEcho(heard, spoken string) bool {
 	rest := strings.Join(slices.DeleteFunc(strings.Fields(heard), IsStop), " ")
 	for _, stop := range stops {
@@ -126,5 +127,6 @@ func IsStopInEcho(heard, spoken string) bool {
 			rest = strings.ReplaceAll(rest, stop, "")
 		}
 	}
-	return CountNew(rest, spoken) < 2
+	unknown := CountNew(rest, spoken)
+	return unknown < 2 || float64(unknown) <= (1-echoShare)*float64(Count(rest))
 }

@@ -30,6 +30,10 @@ var (
 	// stops interrupt an answer at once.
 	stops = []string{"停", "停一下", "停下", "停止", "别说了", "不要说了", "闭嘴", "安静", "打住", "等等", "等一下", "stop",
 		"wait", "stopit", "shutup", "bequiet", "holdon", "enough", "cancel"}
+	// musicStops end music, besides stops.
+	musicStops = []string{"停止播放", "停止音乐", "停止播放音乐", "停止放音乐", "关掉音乐", "关闭音乐", "把音乐关掉", "别放了",
+		"不要放了", "stopthemusic", "stopmusic", "stopplaying", "stopplayingmusic", "musicoff", "turnoffthemusic",
+		"turnthemusicoff", "音楽を止めて", "音楽をとめて"}
 	// backchannels show that somebody listens. They interrupt nobody.
 	backchannels = []string{"嗯", "嗯嗯", "对", "对对", "对对对", "是", "是的", "是啊", "好", "好的", "哦", "噢",
 		"啊", "行", "没错", "ok", "okay", "yeah", "yes", "yep", "uhhuh", "mhm", "hmm", "mm", "right", "isee",
@@ -38,6 +42,14 @@ var (
 	commands = []string{"不", "不要", "不是", "不用", "可以", "继续", "下一个", "下一首", "上一首", "暂停", "播放",
 		"打开", "关闭", "大声点", "小声点", "再说一遍", "几点了", "谢谢", "no", "nope", "yup", "goon", "next",
 		"previous", "pause", "play", "louder", "quieter", "again", "repeat", "thanks", "thankyou"}
+	// allows and refusals decide about a call of a tool that waits for an approval. They are whole
+	// sentences, because a plain “yes” may be meant for the bot.
+	allows = []string{"allow", "allowit", "yesallowit", "pleaseallowit", "allowthat", "approve", "approveit", "允许",
+		"同意",
+		"批准", "我允许", "我同意", "可以允许", "允许吧", "许可", "許可", "許可する", "許可します", "許可して"}
+	refusals = []string{"refuse", "refuseit", "deny", "denyit", "dontallowit", "donotallowit", "dontallow", "不允许",
+		"不同意",
+		"拒绝", "不批准", "我不同意", "我拒绝", "許可しない", "許可しません", "拒否", "拒否する", "拒否します"}
 	// noises are what recognisers write when nobody said anything: whisper models write what ends
 	// films (openai/whisper discussion 928).
 	noises = []string{"thankyou", "thanksforwatching", "you", "bye", "谢谢观看", "谢谢大家", "感谢观看",
@@ -50,6 +62,15 @@ func IsExit(text string) bool { return slices.Contains(exits, Letters(text)) }
 
 // IsStop reports whether a text says no more than to stop.
 func IsStop(text string) bool { return slices.Contains(stops, Letters(text)) }
+
+// IsAllow reports whether a text says no more than that a call may be carried out.
+func IsAllow(text string) bool { return slices.Contains(allows, Letters(text)) }
+
+// IsRefuse reports whether a text says no more than that a call may not be carried out.
+func IsRefuse(text string) bool { return slices.Contains(refusals, Letters(text)) }
+
+// EndsMusic reports whether a text says no more than to stop the music that plays.
+func EndsMusic(text string) bool { return IsStop(text) || slices.Contains(musicStops, Letters(text)) }
 
 // IsBackchannel reports whether a text says no more than that somebody listens.
 func IsBackchannel(text string) bool { return slices.Contains(backchannels, Letters(text)) }
@@ -148,7 +169,7 @@ func Pause(text string) time.Duration {
 	switch {
 	case text == "":
 		return MiddlePause
-	case IsExit(text) || IsStop(text) || IsBackchannel(text) || slices.Contains(commands, Letters(text)):
+	case IsExit(text) || EndsMusic(text) || IsBackchannel(text) || slices.Contains(commands, Letters(text)):
 		return ShortPause
 	case isOpen(text):
 		return LongPause

@@ -28,7 +28,7 @@ func TestPause(t *testing.T) {
 func TestShortTexts(t *testing.T) {
 	for text, is := range map[string]func(string) bool{
 		"Good-bye!": IsExit, "再见。": IsExit, "That's all.": IsExit, "停！": IsStop, "Stop it": IsStop,
-		"嗯嗯":      IsBackchannel,
+		"Stop the music!": EndsMusic, "停": EndsMusic, "关掉音乐。": EndsMusic, "嗯嗯": IsBackchannel,
 		"Uh-huh.": IsBackchannel, "Thanks for watching!": IsNoise, "谢谢观看": IsNoise,
 	} {
 		if !is(text) {
@@ -97,7 +97,7 @@ func TestEcho(t *testing.T) {
 	}
 	for text, stop := range map[string]bool{
 		"cool until stop ember": true, "最高温停": true, "stop it will": true, "停，后天呢": false,
-		"stop, what about Friday": false,
+		"stop, what about Friday": false, "ember it will stay stop cool ember": true,
 	} {
 		if got := IsStopInEcho(text, spoken); got != stop {
 			t.Errorf("%q says no more than stop: %t", text, got)

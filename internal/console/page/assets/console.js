@@ -20,6 +20,8 @@
 //                        data-alt, with a button that says data-remove; data-most is how
 //                        many bytes it may have, and data-large what is said otherwise
 //   data-moves="#id"     takes over what is in there, when it appears
+//   data-passkey         a form that asks the browser for a passkey ("get"), or to create one
+//                        ("create"), before it is sent; it is shown if the browser can
 //   data-tail            the page stays at its end while this grows, if it is there
 "use strict";
 (() => {
@@ -93,6 +95,28 @@
     if (e.target.dataset.focuses) document.querySelector(e.target.dataset.focuses)?.focus({preventScroll: true});
   });
 
+  const passkeys = globalThis.PublicKeyCredential?.parseRequestOptionsFromJSON && PublicKeyCredential;
+  const offer = root => {
+    if (passkeys) root.querySelectorAll?.("form[data-passkey]").forEach(f => { f.hidden = false; });
+  };
+  document.addEventListener("submit", async e => {
+    const form = e.target, kind = form.dataset.passkey;
+    if (!kind) return;
+    e.preventDefault();
+    if (!passkeys) return;
+    const options = JSON.parse(form.elements.options.value);
+    try {
+      const found = kind === "create"
+        ? await navigator.credentials.create({publicKey: passkeys.parseCreationOptionsFromJSON(options)})
+        : await navigator.credentials.get({publicKey: passkeys.parseRequestOptionsFromJSON(options)});
+      form.elements.reply.value = JSON.stringify(found);
+    } catch (failed) {
+      if (failed.name === "NotAllowedError" || failed.name === "AbortError") return; // the person changed their mind
+      form.elements.reply.value = failed.name; // the server says why it did not work
+    }
+    form.submit();
+  });
+
   document.addEventListener("htmx:sse:after:connection", e => {
     if ("clears" in (e.target.dataset ?? {})) e.target.reset();
   });
@@ -152,7 +176,10 @@
     toTail();
   }
 
-  const appeared = root => root.querySelector?.("[data-focus]")?.focus();
+  const appeared = root => {
+    offer(root);
+    root.querySelector?.("[data-focus]")?.focus();
+  };
   document.addEventListener("htmx:after:swap", e => appeared(e.target));
   appeared(document);
   for (const item of document.querySelectorAll(":is(.menu, .tabs) [aria-current]")) item.scrollIntoView({inline: "center", block: "nearest"});

@@ -55,7 +55,7 @@ func New(o Options) *Fixtures {
 	f := &Fixtures{
 		options: o,
 		all: slices.Concat(contentFixtures, progressFixtures, askFixtures, roundFixtures, changeFixtures,
-			ownFixtures),
+			ownFixtures, taskFixtures),
 		byName: map[string]fixture{},
 	}
 	for _, t := range f.all {

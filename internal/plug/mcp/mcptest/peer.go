@@ -255,3 +255,10 @@ func (p *Peer) Call(name string, args map[string]any) Event {
 	}
 	return p.Do("call", map[string]any{"name": name, "args": args})
 }
+
+// ServerProgram returns the command line of a reference server, such as "server-everything".
+func ServerProgram(t testing.TB, name string) []string {
+	t.Helper()
+	node := Node(t)
+	return []string{node, filepath.Join(findPeers(t, "mcp"), "node_modules", "@modelcontextprotocol", name, "dist", "index.js")}
+}

@@ -12,6 +12,7 @@ import (
 // Error codes of JSON-RPC and MCP that the suite expects.
 const (
 	invalidParams     = -32602
+	internalError     = -32603
 	missingCapability = -32021
 )
 
@@ -37,7 +38,7 @@ func rootsRequest() tool.Request {
 // ask returns a result that requires input. It is an error if the caller does not support one of
 // the requests.
 func ask(c *tool.Call, state string, requests map[string]tool.Request) (*tool.Result, error) {
-	missing := map[string]struct{}{}
+	missing := map[string]any{}
 	for _, r := range requests {
 		switch {
 		case r.Method == "elicitation/create" && !c.Capabilities.Elicit:
@@ -54,7 +55,7 @@ func ask(c *tool.Call, state string, requests map[string]tool.Request) (*tool.Re
 	return &tool.Result{InputRequired: &tool.InputRequired{Requests: requests, State: state}}, nil
 }
 
-func missingCapabilityError(capabilities map[string]struct{}) error {
+func missingCapabilityError(capabilities map[string]any) error {
 	return &tool.Error{
 		Code: tool.Refused, Told: "The tool needs a client that can be asked.",
 		RPC: missingCapability, Data: raw(map[string]any{"requiredCapabilities": capabilities}),
@@ -193,7 +194,7 @@ var askFixtures = []fixture{
 	newFixture("test_missing_capability", "Needs a caller whose model can be asked.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 			if !c.Capabilities.Sample {
-				return nil, missingCapabilityError(map[string]struct{}{"sampling": {}})
+				return nil, missingCapabilityError(map[string]any{"sampling": struct{}{}})
 			}
 			return tool.Text("You can be asked."), nil
 		}),

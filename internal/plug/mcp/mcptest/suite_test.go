@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	}
 	write("requirements.yaml",
 		"# about\nserver:\n  - ping\n  # a comment\n  - tools-list\n  - caching\n\nclient:\n  - initialize\n")
-	required, err := requirementsOf(filepath.Join(folder, "requirements.yaml"))
+	required, err := requirementsOf(filepath.Join(folder, "requirements.yaml"), "server")
 	if err != nil || !slices.Equal(required, []string{"ping", "tools-list", "caching"}) {
 		t.Fatalf("required %v, %v", required, err)
 	}
@@ -95,7 +95,7 @@ func TestJudge(t *testing.T) {
 		t.Error("unreadable results are no error")
 	}
 	write("empty.yaml", "client:\n  - initialize\n")
-	if list, err := requirementsOf(filepath.Join(folder, "empty.yaml")); err == nil {
+	if list, err := requirementsOf(filepath.Join(folder, "empty.yaml"), "server"); err == nil {
 		t.Errorf("a file without servers requires %v", list)
 	}
 }

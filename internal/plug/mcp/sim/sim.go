@@ -31,6 +31,7 @@ type ToolServer struct {
 	err  error         // why conn ended; valid after done is closed
 
 	mu    sync.Mutex
+	tools json.RawMessage // nil: the built-in list
 	level int
 	calls int
 }
@@ -95,6 +96,29 @@ func (h *ToolServer) Lamp() (level, calls int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.level, h.calls
+}
+
+// Tools returns the tool list.
+func (h *ToolServer) Tools() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tools != nil {
+		return string(h.tools)
+	}
+	return string(tools)
+}
+
+// SetTools replaces the tool list with a JSON array. It is announced to the client if this server
+// has connected to it; others find out when they connect again.
+func (h *ToolServer) SetTools(ctx context.Context, list string) error {
+	h.mu.Lock()
+	h.tools = json.RawMessage(list)
+	h.mu.Unlock()
+	if h.conn == nil {
+		return nil
+	}
+	return h.conn.Write(ctx, websocket.MessageText,
+		[]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 }
 
 // maxBody limits a request, in bytes.
@@ -172,6 +196,11 @@ func (h *ToolServer) answer(q *request) (any, error) {
 	case "ping":
 		return map[string]any{}, nil
 	case "tools/list":
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.tools != nil {
+			return map[string]any{"tools": h.tools}, nil
+		}
 		return map[string]any{"tools": tools}, nil
 	case "tools/call":
 		text, failed := h.call(q)

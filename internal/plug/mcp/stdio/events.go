@@ -42,7 +42,7 @@ func (e *eventReader) next() (event, error) {
 	var out event
 	begun, lines, id := false, 0, e.lastID
 	for {
-		line, tooLarge, err := readLine(e.r, maxMessage)
+		line, tooLarge, err := readLine(e.r, maxAnswer)
 		if err != nil {
 			return event{}, err
 		}
@@ -65,7 +65,7 @@ func (e *eventReader) next() (event, error) {
 				out.data = append(out.data, '\n')
 			}
 			out.data = append(out.data, value...)
-			if len(out.data) > maxMessage {
+			if len(out.data) > maxAnswer {
 				out.tooLarge, out.data = true, nil
 			}
 			begun = true

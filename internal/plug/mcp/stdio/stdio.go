@@ -1,6 +1,6 @@
 // Package stdio bridges programs that start MCP servers and speak over standard input and output
-// to a remote server: it forwards their messages to the Learn endpoint over Streamable HTTP, and
-// the server's messages back.
+// to a remote server: it forwards their messages to an endpoint over Streamable HTTP, and the
+// server's messages back.
 //
 // If the server no longer knows a session, because it restarted without its memory, the bridge
 // repeats the program's initialize; the program does not notice.
@@ -9,6 +9,7 @@ package stdio
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,8 +33,10 @@ type Options struct {
 	Out io.Writer
 	// URL is the server's address, http or https: its root, or the endpoint itself.
 	URL string
-	// Key is the API key.
-	Key string
+	// Path is the path of the endpoint; empty means that of Learn. Query is added to its address.
+	Path, Query string
+	// Key is the API key, of scope Scope, which an error names.
+	Key, Scope string
 	// Logger reports errors to people; it must not write to Out.
 	Logger *slog.Logger
 	// Program is the program's name for the server's log; may be empty.
@@ -44,9 +47,11 @@ type Options struct {
 const endpointPath = "/api/mcp"
 
 const (
-	// maxMessage limits a message in both directions, to bound memory. The server accepts no
-	// larger ones.
+	// maxMessage limits a message of the program, to bound memory. The server accepts no larger
+	// ones.
 	maxMessage = 4 << 20
+	// maxAnswer limits a message of the server, which may have the result of a tool server in it.
+	maxAnswer = 12 << 20
 	// maxPending limits concurrent requests, the same as the server's limit per session. Further
 	// ones get an error.
 	maxPending = 64
@@ -109,12 +114,15 @@ func Serve(ctx context.Context, o Options) error {
 }
 
 func newProxy(ctx context.Context, o Options) (*proxy, error) {
-	endpoint, err := endpointURL(o.URL)
+	endpoint, err := endpointURL(o.URL, cmp.Or(o.Path, endpointPath))
 	if err != nil {
 		return nil, err
 	}
 	if o.Key == "" || strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("a key is needed, one word of plain letters, with scope learn")
+		return nil, errors.New("a key is needed, one word of plain letters, with scope " + cmp.Or(o.Scope, "learn"))
+	}
+	if o.Query != "" {
+		endpoint += "?" + o.Query
 	}
 	p := &proxy{Options: o, endpoint: endpoint, client: newClient(), retryTimeout: retryTimeout,
 		pending: map[string]*pendingRequest{}}
@@ -122,8 +130,8 @@ func newProxy(ctx context.Context, o Options) (*proxy, error) {
 	return p, nil
 }
 
-// endpointURL returns the address of the endpoint at a server.
-func endpointURL(text string) (string, error) {
+// endpointURL returns the address of the endpoint with a path at a server.
+func endpointURL(text, path string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
@@ -131,8 +139,8 @@ func endpointURL(text string) (string, error) {
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		return "", errors.New("the server's address must have no password, no ? and no #")
 	}
-	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), endpointPath) {
-		u = u.JoinPath(endpointPath)
+	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), path) {
+		u = u.JoinPath(path)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

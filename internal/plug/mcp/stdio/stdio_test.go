@@ -203,7 +203,7 @@ func TestServeErrors(t *testing.T) {
 		case "/text/api/mcp":
 			io.WriteString(w, "hello") //nolint:errcheck // the client has disconnected
 		case "/large/api/mcp":
-			w.Write(bytes.Repeat([]byte("x"), maxMessage+1)) //nolint:errcheck // the client has disconnected
+			w.Write(bytes.Repeat([]byte("x"), maxAnswer+1)) //nolint:errcheck // the client has disconnected
 		default:
 			http.NotFound(w, r)
 		}
@@ -221,7 +221,7 @@ func TestServeErrors(t *testing.T) {
 		"another address": {elsewhere.URL + "/moved", "x",
 			"the server answers 301 Moved Permanently, so this is not its address"},
 		"no answer":    {elsewhere.URL + "/text", "x", "the server gave no answer"},
-		"too much":     {elsewhere.URL + "/large", "x", "larger than 4 MiB"},
+		"too much":     {elsewhere.URL + "/large", "x", "larger than 12 MiB"},
 		"nobody there": {"http://" + closed.Addr().String(), "x", "the server cannot be reached: dial tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func newClient() *http.Client {
 // Reasons for a missing response.
 var (
 	errUnknownSession = errors.New("the server does not know the session any more")
-	errTooLarge       = fmt.Errorf("the server's answer is larger than %d MiB; ask for less", maxMessage>>20)
+	errTooLarge       = fmt.Errorf("the server's answer is larger than %d MiB; ask for less", maxAnswer>>20)
 	errConnectionLost = errors.New("the connection broke, and it is not known whether the server did what was asked")
 	errNoAnswer       = errors.New("the server gave no answer")
 	errCancelled      = errors.New("the request was given up")
@@ -84,21 +84,7 @@ const metaVersion = "io.modelcontextprotocol/protocolVersion"
 
 // statelessVersion returns the revision of a sessionless message, or "".
 func statelessVersion(m *jsonrpc.Message) string {
-	for in := jsonrpc.Scan(param(m, "_meta")); in.Next(); {
-		if string(in.Key) == metaVersion {
-			return jsonrpc.Text(in.Value)
-		}
-	}
-	return ""
-}
-
-func param(m *jsonrpc.Message, name string) json.RawMessage {
-	for in := jsonrpc.Scan(m.Params); in.Next(); {
-		if string(in.Key) == name {
-			return in.Value
-		}
-	}
-	return nil
+	return jsonrpc.Text(jsonrpc.Member(jsonrpc.Member(m.Params, "_meta"), metaVersion))
 }
 
 // request returns an HTTP request of a session; m may be nil.
@@ -149,9 +135,9 @@ func setMirrorHeaders(h http.Header, m *jsonrpc.Message, version string) {
 	set("Mcp-Method", m.Method)
 	switch m.Method {
 	case "tools/call", "prompts/get":
-		set("Mcp-Name", jsonrpc.Text(param(m, "name")))
+		set("Mcp-Name", jsonrpc.Text(jsonrpc.Member(m.Params, "name")))
 	case "resources/read":
-		set("Mcp-Name", jsonrpc.Text(param(m, "uri")))
+		set("Mcp-Name", jsonrpc.Text(jsonrpc.Member(m.Params, "uri")))
 	}
 }
 
@@ -260,9 +246,9 @@ func (p *proxy) exchange(ctx context.Context, s session, m *jsonrpc.Message) (an
 		answer, err = p.stream(ctx, s, withIdleTimeout(resp.Body, cancel), m)
 		return answer, began, err
 	}
-	body, err := io.ReadAll(io.LimitReader(withIdleTimeout(resp.Body, cancel), maxMessage+1))
+	body, err := io.ReadAll(io.LimitReader(withIdleTimeout(resp.Body, cancel), maxAnswer+1))
 	switch {
-	case len(body) > maxMessage:
+	case len(body) > maxAnswer:
 		return nil, "", errTooLarge
 	case err != nil:
 		return nil, "", errConnectionLost

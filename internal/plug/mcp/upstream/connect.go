@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -13,22 +14,23 @@ func plainDial(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
-// connect opens a connection and does the handshake, starting with the transport that worked
-// last. If the handshake fails, it returns the session, closed, together with the error.
+// connect opens a connection and does the handshake, starting with the transport that worked last;
+// prepare, which may be nil, gets each session before that. If the handshake fails, it returns the
+// session, closed, together with the error.
 func connect(ctx context.Context, spec *Spec, opt *Options, last transportHint, log *slog.Logger,
-	redact func(string) string) (*session, transportHint, error) {
+	redact func(string) string, prepare func(*session)) (*session, transportHint, error) {
 	first := last
 	if first.transport == "" {
 		first.transport = spec.Settings.transport()
 	}
-	s, err := connectBy(ctx, first, spec, opt, log, redact)
+	s, err := connectBy(ctx, first, spec, opt, log, redact, prepare)
 	if err == nil {
 		return s, transportHint{first.transport, s.modern}, nil
 	}
 	if spec.Settings.Transport != "" || first.transport != HTTP || !mayBeLegacy(err) {
 		return s, transportHint{}, err
 	}
-	older, errOlder := connectBy(ctx, transportHint{transport: SSE}, spec, opt, log, redact)
+	older, errOlder := connectBy(ctx, transportHint{transport: SSE}, spec, opt, log, redact, prepare)
 	if errOlder != nil {
 		return s, transportHint{}, err // the error of the usual transport is more useful
 	}
@@ -45,7 +47,7 @@ func mayBeLegacy(err error) bool {
 
 // connectBy connects over one transport.
 func connectBy(ctx context.Context, how transportHint, spec *Spec, opt *Options, log *slog.Logger,
-	redact func(string) string) (*session, error) {
+	redact func(string) string, prepare func(*session)) (*session, error) {
 	limit := opt.timings().connectTimeout
 	if how.transport == Stdio {
 		limit = opt.timings().startTimeout
@@ -53,6 +55,10 @@ func connectBy(ctx context.Context, how transportHint, spec *Spec, opt *Options,
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s := newSession(log, redact, opt.client())
+	s.slug, s.passes, s.roots = spec.Slug, spec.Settings.passes(), spec.Settings.roots()
+	if prepare != nil {
+		prepare(s)
+	}
 	err := s.attachWire(ctx, how.transport, spec, opt)
 	if err == nil {
 		err = s.handshake(ctx, how.modern)
@@ -82,12 +88,14 @@ func (s *session) attachWire(ctx context.Context, transport string, spec *Spec, 
 		}
 	case SSE:
 		var w *sseWire
-		if w, err = newSSEWire(ctx, s, &spec.Settings, opt.dial(spec)); err == nil {
+		if w, err = newSSEWire(ctx, s, &spec.Settings, newSender(spec, opt)); err == nil {
 			s.wire = w
 			s.start(w.begin)
 		}
+	case OpenAPI:
+		s.wire = newAPIWire(s, spec, newSender(spec, opt))
 	default:
-		s.wire = newStreamable(s, &spec.Settings, opt.dial(spec))
+		s.wire = newStreamable(s, &spec.Settings, newSender(spec, opt))
 	}
 	return err
 }
@@ -102,14 +110,16 @@ type Report struct {
 	Tools           []tool.Tool
 	Hidden, Skipped int
 	Truncated       bool
+	LeftOut         []i18n.Text
 }
 
 // Check connects to a server once, reads its tool list, and disconnects. It uses Logger, Dial
 // and Version of the options, and Settings and Untrusted of the spec. An error is a
 // *[ConnectionError].
 func Check(ctx context.Context, spec Spec, opt Options) (Report, error) {
-	redact := spec.Settings.redactor().Replace
-	s, how, err := connect(ctx, &spec, &opt, transportHint{}, opt.Logger, redact)
+	opt.addTokens(&spec)
+	redact := spec.redactor()
+	s, how, err := connect(ctx, &spec, &opt, transportHint{}, opt.Logger, redact, nil)
 	if err != nil {
 		return Report{}, withStderr(explain(err, redact), s)
 	}
@@ -122,8 +132,8 @@ func Check(ctx context.Context, spec Spec, opt Options) (Report, error) {
 	}
 	return Report{
 		Server: redact(clip(s.server.Name, maxName)), Version: redact(clip(s.server.Version, maxName)),
-		Protocol: s.version, Transport: how.transport,
-		Tools: c.tools, Hidden: c.hidden, Skipped: c.skipped, Truncated: c.truncated,
+		Protocol: s.protocol(), Transport: how.transport,
+		Tools: c.tools, Hidden: c.hidden, Skipped: c.skipped, Truncated: c.truncated, LeftOut: s.leftOut(),
 	}, nil
 }
 

@@ -50,7 +50,14 @@ type ConnectionError struct {
 	Auth bool
 	// Lasting means that a retry will hardly help.
 	Lasting bool
+	// SignIn is set if the owner has to sign in to the server, or to see to it that Patchbay can.
+	SignIn *SignInError
+	// SignInFails means that Patchbay tries to sign in, in vain so far.
+	SignInFails bool
 }
+
+// NeedsPerson reports whether somebody has to sign in.
+func (t *ConnectionError) NeedsPerson() bool { return t.SignIn != nil && !t.SignIn.BySettings }
 
 func (t *ConnectionError) Error() string {
 	if t.Cause == "" {
@@ -84,10 +91,13 @@ func explain(err error, redact func(string) string) *ConnectionError {
 	status, isStatus := errors.AsType[*statusError](err)
 	refused, isRefused := errors.AsType[*rpcError](err)
 	command, isCommand := errors.AsType[*commandError](err)
+	signIn, isSignIn := errors.AsType[*SignInError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	_, isVersion := errors.AsType[*versionError](err)
 	_, isGone := errors.AsType[*connectionLostError](err)
 	switch {
+	case isSignIn:
+		t.Auth, t.Lasting, t.SignIn, t.Message, t.Cause = true, true, signIn, signIn.Message, ""
 	case isStatus && status.isAuth():
 		t.Auth, t.Lasting = true, true
 		say(msgAuth, status.code)
@@ -160,6 +170,12 @@ func (u *upstream) callError(err error) error {
 	name := u.spec.name()
 	fail := func(code tool.Code, told string) error {
 		return &tool.Error{Code: code, Told: fmt.Sprintf(told, name), Cause: clip(u.redact(err.Error()), maxCause)}
+	}
+	if e, ok := errors.AsType[*SignInError](err); ok {
+		return &tool.Error{Code: tool.Offline, Told: name + " " + e.Told, Cause: clip(u.redact(err.Error()), maxCause)}
+	}
+	if e, ok := errors.AsType[*ConnectionError](err); ok && e.SignInFails {
+		return fail(tool.Offline, "%s cannot be signed in to at the moment. Try again later.")
 	}
 	_, unsent := errors.AsType[*unsentError](err)
 	_, gone := errors.AsType[*connectionLostError](err)

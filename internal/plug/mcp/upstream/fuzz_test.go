@@ -34,12 +34,12 @@ func FuzzMessages(f *testing.F) {
 				t.Errorf("id %d", m.number())
 			}
 			checkResult(t, m.Result)
-			tools, _, err := readPage(m.Result)
+			tools, _, err := readPage(m.Result, "tools")
 			if err != nil {
 				continue
 			}
 			c := &catalog{paramHeaders: map[string][]paramHeader{}}
-			c.addPage(tools, map[string]bool{}, &Settings{MaxTools: 10}, "")
+			c.addPage(tools, map[string]bool{}, &Settings{MaxTools: 10}, &session{slug: "up"})
 			for _, tool := range c.tools {
 				if !json.Valid(tool.Input) || !isObject(tool.Input) || !isValidName(tool.Name) ||
 					!utf8.ValidString(tool.Description) {
@@ -56,9 +56,15 @@ func FuzzMessages(f *testing.F) {
 }
 
 func checkResult(t *testing.T, raw json.RawMessage) {
-	r, err := readResult(raw)
+	r, err := (&session{}).readResult(raw)
 	if err != nil {
 		return
+	}
+	for name, mapped := range map[string]json.RawMessage{"content": mapContent("up", r.Content), "meta": mapMeta("up", r.Meta),
+		"prompt": mapPrompt("up", raw), "extra": r.Extra} {
+		if mapped != nil && !json.Valid(mapped) {
+			t.Errorf("%s of %s became %s", name, raw, mapped)
+		}
 	}
 	if r.Content != nil && (!isArray(r.Content) || !json.Valid(r.Content)) ||
 		r.Structured != nil && !json.Valid(r.Structured) || r.Meta != nil && !isObject(r.Meta) {

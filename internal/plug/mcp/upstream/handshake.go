@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/netx"
 )
 
@@ -30,6 +31,16 @@ type capabilities struct {
 	Tools *struct {
 		ListChanged bool `json:"listChanged"`
 	} `json:"tools"`
+	Prompts *struct {
+		ListChanged bool `json:"listChanged"`
+	} `json:"prompts"`
+	Resources *struct {
+		ListChanged bool `json:"listChanged"`
+		Subscribe   bool `json:"subscribe"`
+	} `json:"resources"`
+	Completions *struct{}                  `json:"completions"`
+	Logging     *struct{}                  `json:"logging"`
+	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
 // handshake negotiates the protocol revision. It tries initialize first, because servers without
@@ -44,7 +55,12 @@ func (s *session) handshake(ctx context.Context, modern bool) error {
 	}
 	err := s.initialize(ctx)
 	if err != nil {
-		if !isRefusal(err) || s.discover(ctx) != nil {
+		if !isRefusal(err) {
+			return err
+		}
+		if other := s.discover(ctx); isAuthError(other) {
+			return other
+		} else if other != nil {
 			return err
 		}
 	} else if s.wire.isStateless() && !modern {
@@ -67,6 +83,13 @@ func isRefusal(err error) bool {
 	return ok && status.code/100 == 4 && !status.isAuth()
 }
 
+// isAuthError reports whether a server wants a token, or refuses the one that it got.
+func isAuthError(err error) bool {
+	status, ok := errors.AsType[*statusError](err)
+	_, signIn := errors.AsType[*SignInError](err)
+	return signIn || ok && status.isAuth()
+}
+
 // versionError means that the server offered an unsupported revision.
 type versionError struct{ version string }
 
@@ -77,7 +100,7 @@ func (e *versionError) Error() string {
 func (s *session) initialize(ctx context.Context) error {
 	raw, err := s.requestResult(ctx, "initialize", map[string]any{
 		"protocolVersion": s.offeredVersion,
-		"capabilities":    struct{}{},
+		"capabilities":    s.clientCapabilities(),
 		"clientInfo":      s.client,
 	})
 	if err != nil {
@@ -94,6 +117,7 @@ func (s *session) initialize(ctx context.Context) error {
 	if !slices.Contains(sessionVersions, r.Version) {
 		return &versionError{r.Version}
 	}
+	s.instructions = jsonrpc.Text(jsonrpc.Member(raw, "instructions"))
 	s.setServer(r.Version, false, r.Capabilities, r.Server)
 	return nil
 }
@@ -130,20 +154,23 @@ func (s *session) tryDiscover(ctx context.Context) error {
 	if !slices.Contains(r.Versions, modernVersion) {
 		return &versionError{fmt.Sprint(r.Versions)}
 	}
+	s.instructions = jsonrpc.Text(jsonrpc.Member(raw, "instructions"))
 	s.setServer(modernVersion, true, r.Capabilities, r.Meta.Server)
 	return nil
 }
 
 func (s *session) setServer(version string, modern bool, has capabilities, server serverInfo) {
-	s.version, s.modern, s.server = version, modern, server
-	s.notifiesChanges = has.Tools != nil && has.Tools.ListChanged
+	s.version, s.modern, s.server, s.has = version, modern, server, has
+	s.notifiesChanges = (has.Tools == nil || has.Tools.ListChanged) &&
+		(has.Prompts == nil || has.Prompts.ListChanged) &&
+		(has.Tools != nil || has.Prompts != nil)
 	s.wire.setVersion(version, modern)
 }
 
 // finishHandshake ends the handshake and starts listening.
 func (s *session) finishHandshake(ctx context.Context) error {
 	if s.modern {
-		if s.notifiesChanges {
+		if s.has.announces() {
 			s.start(s.subscribe)
 		}
 		return nil
@@ -163,15 +190,31 @@ func listenBackoff() netx.Backoff {
 	return netx.Backoff{First: time.Second, Max: time.Minute, Jitter: netx.HalfJitter}
 }
 
-// subscribe keeps a subscription to list changes open, as stateless servers offer it (2026-07-28
-// basic/patterns/subscriptions). It ends with the session, or when the server refuses it.
+// announces reports whether the server announces changes of anything.
+func (c *capabilities) announces() bool {
+	return c.Tools != nil && c.Tools.ListChanged || c.Prompts != nil && c.Prompts.ListChanged ||
+		c.Resources != nil && (c.Resources.ListChanged || c.Resources.Subscribe)
+}
+
+// subscribe keeps a subscription to changes open, as servers without sessions offer it (2026-07-28
+// basic/patterns/subscriptions), and opens another one when other resources are watched. It ends
+// with the session, or when the server refuses it.
 func (s *session) subscribe() {
 	for pause := listenBackoff(); ; {
 		began := time.Now()
+		ctx, cancel := context.WithCancel(s.ctx)
+		uris, again := s.nextWatch(cancel)
 		params := s.params(nil)
-		params["notifications"] = map[string]bool{"toolsListChanged": true}
-		_, err := s.requestResult(s.ctx, "subscriptions/listen", params)
+		params["notifications"] = s.wanted(uris)
+		_, err := s.requestResult(ctx, "subscriptions/listen", params)
+		cancel()
 		s.listening.Store(false)
+		select {
+		case <-again:
+			pause.Reset()
+			continue
+		default:
+		}
 		if s.ctx.Err() != nil || err != nil && isRefusal(err) {
 			return
 		}
@@ -183,6 +226,24 @@ func (s *session) subscribe() {
 		}
 		s.markChanged() // changes may have been missed
 	}
+}
+
+// wanted returns what a subscription is for.
+func (s *session) wanted(uris []string) map[string]any {
+	out := map[string]any{}
+	if s.has.Tools != nil && s.has.Tools.ListChanged {
+		out["toolsListChanged"] = true
+	}
+	if s.has.Prompts != nil && s.has.Prompts.ListChanged {
+		out["promptsListChanged"] = true
+	}
+	if s.has.Resources != nil && s.has.Resources.ListChanged {
+		out["resourcesListChanged"] = true
+	}
+	if len(uris) > 0 {
+		out["resourceSubscriptions"] = uris
+	}
+	return out
 }
 
 // params returns the base parameters of a request. Stateless servers need the client's version and
@@ -208,13 +269,13 @@ func (s *session) meta(can map[string]any) map[string]any {
 
 // requestResult sends a request and returns its result, ignoring progress and logs.
 func (s *session) requestResult(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	p := s.newPending(false)
+	p := s.newPending()
 	m, err := request(p.id, method, params)
 	if err != nil {
 		s.removePending(p)
 		return nil, err
 	}
-	return s.roundTrip(ctx, p, m, nil)
+	return s.roundTrip(ctx, p, m)
 }
 
 // ping checks that the server answers. An error response counts as an answer.

@@ -51,8 +51,10 @@ func newClient(dial DialFunc) *http.Client {
 }
 
 // checkRedirect allows redirects only within the owner's scheme, host and port: the headers are
-// secrets meant for that server alone. It also refuses to turn a POST into a GET.
+// secrets meant for that server alone. It also refuses to turn a POST into a GET. No Referer is
+// sent: it has the address before, whose query can be a secret that the log of a server would keep.
 func checkRedirect(req *http.Request, via []*http.Request) error {
+	req.Header.Del("Referer")
 	first := via[0]
 	same := req.URL.Host == first.URL.Host && req.URL.Scheme == first.URL.Scheme
 	if !same || req.Method != first.Method || len(via) > maxRedirects {
@@ -158,6 +160,9 @@ func (s *Settings) setHeaders(req *http.Request) {
 	req.Header.Set("User-Agent", "patchbay")
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	if name, password, ok := strings.Cut(s.Basic, ":"); ok {
+		req.SetBasicAuth(name, password)
 	}
 	for name, value := range s.Headers {
 		req.Header.Set(name, value)

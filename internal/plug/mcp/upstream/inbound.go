@@ -201,12 +201,7 @@ func (u *upstream) closeInbound() {
 }
 
 // wakeRun wakes run. The caller holds u.mu.
-func (u *upstream) wakeRun() {
-	select {
-	case u.inbound.wake <- struct{}{}:
-	default:
-	}
-}
+func (u *upstream) wakeRun() { signal(u.inbound.wake) }
 
 // takeInbound returns the newest connection that run has not seen, and whether the server has
 // moved to another instance.
@@ -283,6 +278,8 @@ func (u *upstream) awaitInbound(away *<-chan time.Time) *inboundConn {
 // connectInbound does the handshake and reads the tool list.
 func (u *upstream) connectInbound(a *inboundConn) connectResult {
 	s := newSession(u.log, u.redact, u.m.opt.client())
+	s.slug, s.passes, s.roots = u.spec.Slug, u.passes, u.spec.Settings.roots()
+	u.prepare(s)
 	// The clients that such servers were written for know no other revision.
 	s.offeredVersion, s.hasHeartbeat = oldestSessionVersion, true
 	w := newWebSocketWire(s, a, &u.times)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/pin"
 	"patchbay/internal/tool"
 )
 
@@ -38,6 +39,20 @@ const (
 // catalog holds the tools of a server after the owner's choice.
 type catalog struct {
 	tools []tool.Tool
+	// prompts are those of offeredPrompts that are not held back.
+	prompts, offeredPrompts []tool.Prompt
+	promptsTruncated        bool // there may be more
+	// unselected are the tools that the owner's patterns exclude; nil after they were pinned.
+	unselected []tool.Tool
+	// fingerprints are those of tools and prompts as the server lists them, and held the tools
+	// whose change is not approved.
+	fingerprints map[pin.Key]string
+	held         map[string]bool
+	// content are the marks of templates and resources, whose lists are not kept, and heldContent
+	// names those that are held back. holdsContent is false if they need no approval.
+	content      map[pin.Key]pin.Mark
+	heldContent  string
+	holdsContent bool
 	// paramHeaders are the arguments to repeat in headers, by tool.
 	paramHeaders map[string][]paramHeader
 	// hidden counts the tools excluded by the owner's patterns, skipped the unusable ones.
@@ -46,9 +61,19 @@ type catalog struct {
 	truncated bool
 }
 
-// list reads the tool list. An invalid tool does not affect the others, and a failing page does
-// not affect earlier pages.
+// list reads the lists of tools and prompts. An invalid tool does not affect the others, and a
+// failing page does not affect earlier pages.
 func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error) {
+	c, err := s.listTools(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	c.offeredPrompts, c.promptsTruncated = s.listPrompts(ctx)
+	c.prompts = c.offeredPrompts
+	return c, nil
+}
+
+func (s *session) listTools(ctx context.Context, settings *Settings) (*catalog, error) {
 	c := &catalog{paramHeaders: make(map[string][]paramHeader)}
 	seen := make(map[string]bool)
 	size, cursor := 0, ""
@@ -60,7 +85,7 @@ func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error
 		var list []json.RawMessage
 		var next string
 		if err == nil {
-			list, next, err = readPage(raw)
+			list, next, err = readPage(raw, "tools")
 		}
 		if err != nil {
 			if page == 0 || ctx.Err() != nil || s.isDone() {
@@ -73,7 +98,7 @@ func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error
 			c.truncated = true
 			return c, nil
 		}
-		if !c.addPage(list, seen, settings, s.client.installation) {
+		if !c.addPage(list, seen, settings, s) {
 			return c, nil
 		}
 		if next == "" {
@@ -105,37 +130,38 @@ func (s *session) page(ctx context.Context, cursor string) (json.RawMessage, err
 	return s.requestResult(ctx, "tools/list", params)
 }
 
-// readPage parses one page of a list.
-func readPage(raw json.RawMessage) (list []json.RawMessage, next string, err error) {
-	var page struct {
-		Tools json.RawMessage `json:"tools"`
-		Next  json.RawMessage `json:"nextCursor"`
-	}
+// readPage parses one page of a list, which is the member of that name.
+func readPage(raw json.RawMessage, name string) (list []json.RawMessage, next string, err error) {
+	var page map[string]json.RawMessage
 	if !isObject(raw) || json.Unmarshal(raw, &page) != nil ||
-		!isNull(page.Tools) && json.Unmarshal(page.Tools, &list) != nil {
-		return nil, "", errMalformed
-	}
-	if !isNull(page.Next) && json.Unmarshal(page.Next, &next) != nil {
+		!isNull(page[name]) && json.Unmarshal(page[name], &list) != nil ||
+		!isNull(page["nextCursor"]) && json.Unmarshal(page["nextCursor"], &next) != nil {
 		return nil, "", errMalformed
 	}
 	return list, next, nil
 }
 
 // addPage adds the tools of a page. It returns false if the catalog is full.
-func (c *catalog) addPage(list []json.RawMessage, seen map[string]bool, settings *Settings, installation string) bool {
+func (c *catalog) addPage(list []json.RawMessage, seen map[string]bool, settings *Settings, s *session) bool {
 	for _, raw := range list {
 		t, ok := readTool(raw)
 		switch {
 		case !ok || seen[t.Name]:
 			c.skipped++
-		case !settings.isAllowed(t.Name), isOwnTool(t.Meta, installation):
+		case isOwnTool(t.Meta, s.client.installation):
 			seen[t.Name] = true
 			c.hidden++
+		case !settings.isAllowed(t.Name):
+			seen[t.Name] = true
+			if c.hidden++; len(c.unselected) < maxToolsLimit {
+				c.unselected = append(c.unselected, t)
+			}
 		case len(c.tools) == settings.maxTools():
 			c.truncated = true
 			return false
 		default:
 			seen[t.Name] = true
+			t.Meta = mapMeta(s.slug, t.Meta)
 			c.tools = append(c.tools, t)
 			if paramHeaders := findParamHeaders(t.Input); paramHeaders != nil {
 				c.paramHeaders[t.Name] = paramHeaders
@@ -192,14 +218,32 @@ func readTool(raw json.RawMessage) (tool.Tool, bool) {
 	if isObject(in.Output) {
 		t.Output = in.Output
 	}
-	if isArray(in.Icons) {
+	if isArray(in.Icons) && icons(in.Icons) {
 		t.Icons = in.Icons
 	}
 	if isObject(in.Meta) {
 		t.Meta = in.Meta
 	}
+	t.Extra = furtherMembers(raw)
 	t.Dangerous = t.Hints.Destructive != nil && *t.Hints.Destructive
 	return t, true
+}
+
+// furtherMembers returns the members of a listed tool that are not in [tool.Tool]. Tools that can
+// only be called as tasks are an exception (2025-11-25 basic/utilities/tasks): tasks are not
+// offered.
+func furtherMembers(raw json.RawMessage) json.RawMessage {
+	rest := jsonrpc.Without(raw, "name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons",
+		"_meta", "execution")
+	hints := jsonrpc.Without(jsonrpc.Member(raw, "annotations"), "readOnlyHint", "destructiveHint", "idempotentHint",
+		"openWorldHint")
+	if hints == nil {
+		return rest
+	}
+	if rest == nil {
+		rest = json.RawMessage("{}")
+	}
+	return jsonrpc.With(rest, "annotations", hints)
 }
 
 func isValidName(name string) bool {

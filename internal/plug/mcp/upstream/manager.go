@@ -23,7 +23,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
+	"patchbay/internal/tracing"
 )
 
 // Spec describes one upstream.
@@ -33,17 +35,27 @@ type Spec struct {
 	// Slug is the label in metrics; Title is shown to people, and empty means the slug.
 	Slug  string
 	Title string
-	// Owner is the account id.
+	// Owner is the account id of the person who has the tools.
 	Owner string
+	// SharedBy is the owner of the upstream, if that is somebody else who shares it: each person
+	// has a connection, which is closed while it is not used, and of which there are MaxMembers at
+	// most.
+	SharedBy string
 	// Version changes with every change of the spec.
-	Version  int64
+	Version int64
+	// Pins changes when the owner has approved changes of tools.
+	Pins     int64
 	Settings Settings
 	// Untrusted means that the owner may not reach internal addresses: Options.Dial connects,
 	// and commands are refused.
 	Untrusted bool
+	// SignIns changes when the owner has signed in to the server, or out.
+	SignIns int64
 	// Inbound means that the server connects to this side. Settings then only choose and name
 	// its tools ([Settings.ValidateInbound]).
 	Inbound bool
+
+	tokens Tokens // nil: only settings have tokens
 }
 
 func (s *Spec) name() string {
@@ -58,6 +70,12 @@ type Registration interface {
 	// SetTools replaces the tool list. The callee owns the list and must not call the [Manager]
 	// before it returns.
 	SetTools(tools []tool.Tool)
+	// NotifyContentChanged reports that the list of prompts or resources has changed, and
+	// NotifyResourceUpdated that a resource has, by its URI for callers. They must not block.
+	NotifyContentChanged()
+	NotifyResourceUpdated(uri string)
+	// NotifyLog passes on a log message of the server that belongs to no call. It must not block.
+	NotifyLog(l tool.Log)
 	// Unregister removes the registration. It is called once, after the last SetTools.
 	Unregister()
 	// Hold records whether an inbound server is connected here, and returns the number of the
@@ -75,6 +93,13 @@ type Options struct {
 	// spec's id) now calls destructive, and returns up to [MaxDangerous] of all names ever
 	// stored. If it is nil, they are remembered only while the upstream runs.
 	Dangerous func(ctx context.Context, upstream string, now []string) ([]string, error)
+	// Pins stores what owners have approved; nil means that nothing needs approval.
+	Pins Pins
+	// Tokens returns the tokens of an upstream whose owner signs in to it; nil means that only
+	// settings have tokens. It is called whenever an upstream is started or checked.
+	Tokens func(spec Spec) Tokens
+	// Tracer traces requests; nil: nothing is traced.
+	Tracer *tracing.Tracer
 	// Logger must not be nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; it may be nil.
@@ -83,6 +108,9 @@ type Options struct {
 	Dial DialFunc
 	// Version is the client version sent to servers.
 	Version string
+	// MaxMembers limits the open connections of people with whom upstreams are shared; 0 means
+	// [DefaultMembers]. More of them take turns.
+	MaxMembers int
 	// Installation identifies this installation in a tool's origin (_meta patchbay/via): tools
 	// that already passed through it are left out. Empty: none are.
 	Installation string
@@ -98,7 +126,8 @@ func (o *Options) timings() timings {
 }
 
 func (o *Options) client() clientInfo {
-	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version, installation: o.Installation}
+	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version, installation: o.Installation,
+		tracer: o.Tracer}
 	if c.Version == "" {
 		c.Version = "dev"
 	}
@@ -124,6 +153,7 @@ const (
 	Connecting State = "connecting"
 	Ready      State = "ready"
 	Waiting    State = "waiting" // the next attempt may well succeed
+	Idle       State = "idle"    // closed while it is not used; the next call connects
 	Failed     State = "failed"  // needs the owner; retried nevertheless
 )
 
@@ -134,8 +164,14 @@ type Status struct {
 	// Tools counts the offered tools, Hidden those excluded by the owner's patterns, and Skipped
 	// the unusable ones.
 	Tools, Hidden, Skipped int
+	// Held counts those of Tools that have changed, and are refused until the owner approves that.
+	Held int
+	// Prompts counts the prompts of the server that are offered.
+	Prompts int
 	// Truncated means that the server has more tools than the limit.
 	Truncated bool
+	// LeftOut says which operations of an OpenAPI document are no tools, and why.
+	LeftOut []i18n.Text
 	// Err is the last error, nil without one. It stays during retries.
 	Err *ConnectionError
 	// Stderr holds the last lines of a command's error output, at most four.
@@ -154,14 +190,19 @@ type Manager struct {
 	opt     Options
 	metrics *metrics
 
+	seats seats
+
 	mu        sync.Mutex
 	wg        sync.WaitGroup
 	closed    bool
 	upstreams map[string]*upstream
-	// stopping holds, by id, the end of upstreams that were replaced or removed; a successor
-	// waits for it.
+	// stopping holds, by id and by place, the end of upstreams that were replaced or removed; a
+	// successor waits for it.
 	stopping map[string]<-chan struct{}
 }
+
+// place is where the tools of an upstream are offered, which only one can be at a time.
+func (s *Spec) place() string { return "/" + s.Owner + "/" + s.Slug }
 
 // New returns a Manager without upstreams.
 func New(opt Options) *Manager {
@@ -170,6 +211,7 @@ func New(opt Options) *Manager {
 		metrics:   newMetrics(opt.Registerer),
 		upstreams: make(map[string]*upstream),
 		stopping:  make(map[string]<-chan struct{}),
+		seats:     newSeats(opt.MaxMembers),
 	}
 }
 
@@ -184,14 +226,18 @@ func (m *Manager) Set(specs []Spec) {
 	wanted := make(map[string]bool, len(specs))
 	for _, spec := range specs {
 		wanted[spec.ID] = true
+	}
+	for id := range m.upstreams { // first, because others may take their places
+		if !wanted[id] {
+			m.end(id, errChanged)
+		}
+	}
+	for _, spec := range specs {
 		if u := m.upstreams[spec.ID]; u == nil || u.spec.Version != spec.Version {
 			m.end(spec.ID, errChanged)
 			m.begin(spec)
-		}
-	}
-	for id := range m.upstreams {
-		if !wanted[id] {
-			m.end(id, errChanged)
+		} else {
+			u.update(spec)
 		}
 	}
 }
@@ -199,11 +245,13 @@ func (m *Manager) Set(specs []Spec) {
 // begin starts an upstream. The caller holds m.mu.
 func (m *Manager) begin(spec Spec) {
 	u := newUpstream(m, spec)
-	before := m.stopping[spec.ID]
+	before := []<-chan struct{}{m.stopping[spec.ID], m.stopping[spec.place()]}
 	m.upstreams[spec.ID] = u
 	m.wg.Go(func() {
-		if before != nil {
-			<-before
+		for _, ended := range before {
+			if ended != nil {
+				<-ended
+			}
 		}
 		u.run()
 	})
@@ -216,14 +264,19 @@ func (m *Manager) end(id string, why error) {
 		return
 	}
 	delete(m.upstreams, id)
-	m.stopping[id] = u.done
+	keys := []string{id, u.spec.place()}
+	for _, key := range keys {
+		m.stopping[key] = u.done
+	}
 	u.stop(why)
 	m.wg.Go(func() {
 		<-u.done
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.stopping[id] == u.done {
-			delete(m.stopping, id)
+		for _, key := range keys {
+			if m.stopping[key] == u.done {
+				delete(m.stopping, key)
+			}
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"unicode/utf8"
+
+	"patchbay/internal/tracing"
 )
 
 const (
@@ -47,6 +49,7 @@ func (e *rpcError) Error() string {
 // Error codes of JSON-RPC (JSON-RPC 2.0 §5.1).
 const (
 	codeMethodNotFound = -32601
+	codeInternal       = -32603
 )
 
 // readMessages parses one message or a batch.
@@ -130,6 +133,8 @@ type outgoing struct {
 	name   string // of the called tool
 	// headers are additional headers of this request.
 	headers map[string]string
+	// trace is the span of this request.
+	trace tracing.Link
 	// limit is the maximum size of the response.
 	limit int
 	body  []byte
@@ -149,19 +154,14 @@ func request(id int64, method string, params any) (*outgoing, error) {
 	return &outgoing{id: id, method: method, body: body, limit: maxMessage}, nil
 }
 
-// reply returns the response to a request of the server. Only ping is supported.
-func reply(m *message) *outgoing {
-	type answer struct {
+// response returns the response to a request of the server: a result, or, without one, an error.
+func response(id, result, failure json.RawMessage) *outgoing {
+	body, err := encode(struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
-		Result  any             `json:"result,omitempty"`
-		Error   any             `json:"error,omitempty"`
-	}
-	a := answer{Version: "2.0", ID: m.ID, Result: struct{}{}}
-	if m.Method != "ping" {
-		a.Result, a.Error = nil, map[string]any{"code": codeMethodNotFound, "message": "not supported by this client"}
-	}
-	body, err := encode(a)
+		Result  json.RawMessage `json:"result,omitempty"`
+		Error   json.RawMessage `json:"error,omitempty"`
+	}{"2.0", id, result, failure})
 	if err != nil {
 		return nil
 	}

@@ -122,6 +122,11 @@ var peers = map[string]func(){
 			log.Print(err)
 		}
 	},
+	"asking": func() {
+		if err := newAsking().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+			log.Print(err)
+		}
+	},
 	"modern": func() {
 		lines(map[string]func(*message, func(string, ...any)){
 			"initialize": func(m *message, write func(string, ...any)) {
@@ -137,7 +142,7 @@ var peers = map[string]func(){
 	},
 	"deaf": func() { // it reads nothing after the handshake
 		lines(map[string]func(*message, func(string, ...any)){
-			"tools/call": func(*message, func(string, ...any)) { select {} },
+			"tools/call": func(*message, func(string, ...any)) { <-time.After(time.Hour) },
 		})
 	},
 	"misc": misc,

@@ -19,7 +19,8 @@ const (
 	maxGoal       = 16 << 10
 )
 
-// promptUse is the name of an upstream's only prompt.
+// promptUse is the name of the prompt that every upstream with tools has, unless its server has one
+// of that name.
 const promptUse = "use"
 
 const (
@@ -35,14 +36,17 @@ const (
 
 // Prompts implements [tool.PromptProvider].
 func (u *upstream) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
-	if len(u.tools()) == 0 {
-		return nil, nil
+	u.mu.Lock()
+	k := u.catalog
+	u.mu.Unlock()
+	if len(k.tools) == 0 || u.hasPrompt(promptUse) {
+		return k.prompts, nil
 	}
 	lang := i18n.ParseLang(who.Lang, i18n.English)
-	return []tool.Prompt{{
+	return append([]tool.Prompt{{
 		Name: promptUse, Title: msgUse.In(lang, u.spec.name()), Description: msgUseWhat.In(lang, u.spec.name()),
 		Arguments: []tool.Argument{{Name: "goal", Description: msgGoal.In(lang), Required: true}},
-	}}, nil
+	}}, k.prompts...), nil
 }
 
 // tools returns the offered tools.
@@ -53,7 +57,10 @@ func (u *upstream) tools() []tool.Tool {
 }
 
 // Prompt implements [tool.PromptProvider].
-func (u *upstream) Prompt(_ context.Context, c *tool.Call) (*tool.PromptResult, error) {
+func (u *upstream) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult, error) {
+	if u.hasPrompt(c.Tool) {
+		return u.prompt(ctx, c)
+	}
 	if c.Tool != promptUse {
 		return nil, tool.ErrNotFound
 	}
@@ -80,7 +87,7 @@ func (u *upstream) promptText(lang i18n.Lang, goal string) string {
 	told, more := 0, 0
 	for _, t := range u.tools() {
 		switch {
-		case t.Dangerous: // hidden unless its owner allows it by name
+		case t.Dangerous, t.Held: // hidden unless its owner allows it by name
 		case told == maxPromptTools:
 			more++
 		default:

@@ -47,6 +47,10 @@ type fakeRegistration struct {
 	spec     Spec
 	provider tool.Provider
 	offers   [][]tool.Tool
+
+	contentChanges int
+	updated        []string // URIs
+	logs           []tool.Log
 }
 
 func newFakeHub() *fakeHub {
@@ -75,6 +79,27 @@ func (s *fakeRegistration) SetTools(tools []tool.Tool) {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	s.offers = append(s.offers, tools)
+	s.b.change()
+}
+
+func (s *fakeRegistration) NotifyContentChanged() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.contentChanges++
+	s.b.change()
+}
+
+func (s *fakeRegistration) NotifyResourceUpdated(uri string) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.updated = append(s.updated, uri)
+	s.b.change()
+}
+
+func (s *fakeRegistration) NotifyLog(l tool.Log) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.logs = append(s.logs, l)
 	s.b.change()
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/tool"
+	"patchbay/internal/tracing"
 )
 
 const (
@@ -54,10 +55,15 @@ type session struct {
 	stop context.CancelFunc
 	wire wire
 
-	done        chan struct{} // closed when the connection is no longer usable
-	once        sync.Once
-	err         error         // set before done is closed
-	changed     chan struct{} // the tool list may have changed; holds 1
+	done    chan struct{} // closed when the connection is no longer usable
+	once    sync.Once
+	err     error         // set before done is closed
+	changed chan struct{} // the list of tools or prompts may have changed; holds 1
+	// contentChanged means that the list of resources may have changed; holds 1.
+	contentChanged chan struct{}
+	// contentSeen means that a client's list had a resource that is not known in this form; holds
+	// 1.
+	contentSeen chan struct{}
 	probeWanted chan struct{} // the server may be dead; holds 1
 	replies     chan *outgoing
 
@@ -65,7 +71,18 @@ type session struct {
 	modern          bool
 	version         string
 	server          serverInfo
+	instructions    string
+	has             capabilities
 	notifiesChanges bool // the server announces changes
+
+	// Set before the handshake:
+	slug   string // of the upstream, which is part of its URIs here
+	passes passing
+	roots  json.RawMessage // the answer to roots/list; nil: that of the caller
+	// onUpdated is called when a resource has changed, with its mapped URI. It must not block.
+	onUpdated func(uri string)
+	// onLog is called with log messages that belong to no call. It must not block.
+	onLog func(tool.Log)
 
 	listening atomic.Bool // unsolicited messages can be received
 
@@ -73,7 +90,12 @@ type session struct {
 	wg      sync.WaitGroup
 	closed  bool
 	lastID  int64
+	level   int // the least important log level that the server was asked for
 	pending map[int64]*pending
+	// What the subscription of a session of 2026-07-28 is for; see nextWatch.
+	watching    map[string]bool
+	rewatch     chan struct{}
+	cancelWatch func()
 }
 
 // clientInfo is this client's name and version.
@@ -81,8 +103,9 @@ type clientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
-	// installation is Options.Installation.
+	// installation and tracer are those of Options.
 	installation string
+	tracer       *tracing.Tracer
 }
 
 // serverInfo is a server's own name and version.
@@ -94,9 +117,11 @@ type serverInfo struct {
 
 // pending is a request that waits for its response.
 type pending struct {
-	id      int64
-	answer  chan answer // holds 1
-	updates chan update // nil if updates are not wanted
+	id       int64
+	answer   chan answer         // holds 1
+	updates  chan update         // nil if updates are not wanted
+	requests chan *serverRequest // nil if the server may not ask for anything meanwhile
+	caller   string              // who made the request, if requests is not nil
 }
 
 type answer struct {
@@ -121,6 +146,12 @@ func newSession(log *slog.Logger, redact func(string) string, client clientInfo)
 		probeWanted:    make(chan struct{}, 1),
 		replies:        make(chan *outgoing, maxReplies),
 		pending:        make(map[int64]*pending),
+		level:          len(tool.LogLevels),
+		onUpdated:      func(string) {},
+		onLog:          func(tool.Log) {},
+		watching:       make(map[string]bool),
+		contentChanged: make(chan struct{}, 1),
+		contentSeen:    make(chan struct{}, 1),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.start(s.answerRequests)
@@ -174,43 +205,6 @@ type unsentError struct{ err error }
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
-// roundTrip sends a request and waits for its result. Updates that arrive meanwhile are passed
-// to tell, in the caller's goroutine; tell may be nil.
-func (s *session) roundTrip(ctx context.Context, p *pending, m *outgoing, tell func(update)) (json.RawMessage, error) {
-	defer s.removePending(p)
-	// send may outlive the response by a moment, so it has its own context.
-	sending, cancel := context.WithCancel(s.ctx)
-	sent := make(chan error, 1)
-	if !s.start(func() {
-		defer cancel()
-		sent <- s.wire.send(sending, m)
-	}) {
-		cancel()
-		return nil, &unsentError{errClosed}
-	}
-	for {
-		select {
-		case a := <-p.answer:
-			return a.result, a.err
-		case n := <-p.updates:
-			tell(n)
-		case err := <-sent:
-			sent = nil
-			if err != nil {
-				s.handleSendError(err)
-				return p.answerOr(err)
-			}
-		case <-s.done:
-			cancel()
-			return p.answerOr(&connectionLostError{s.err})
-		case <-ctx.Done():
-			cancel()
-			s.cancelRequest(m.id, ctx.Err(), sent)
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // handleSendError reacts to an error of the wire.
 func (s *session) handleSendError(err error) {
 	if _, gone := errors.AsType[*connectionLostError](err); gone {
@@ -233,11 +227,21 @@ func (p *pending) answerOr(err error) (json.RawMessage, error) {
 }
 
 // newPending registers a request under the next id.
-func (s *session) newPending(notes bool) *pending {
-	p := &pending{answer: make(chan answer, 1)}
+func (s *session) newPending() *pending {
+	return s.register(&pending{answer: make(chan answer, 1)})
+}
+
+// newCall registers a call under the next id. The server may report on it, if notes is set, and may
+// ask the caller.
+func (s *session) newCall(caller string, notes bool) *pending {
+	p := &pending{answer: make(chan answer, 1), requests: make(chan *serverRequest, maxRequests), caller: caller}
 	if notes {
 		p.updates = make(chan update, maxUpdates)
 	}
+	return s.register(p)
+}
+
+func (s *session) register(p *pending) *pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastID++
@@ -352,14 +356,13 @@ func (s *session) handle(from int64, m *message) {
 		}
 		p.answer <- answer{result: m.Result}
 	case m.ID != nil:
-		if a := reply(m); a != nil {
-			select {
-			case s.replies <- a:
-			default:
-			}
-		}
-	case m.Method == "notifications/tools/list_changed":
+		s.handleRequest(from, m)
+	case m.Method == "notifications/tools/list_changed", m.Method == "notifications/prompts/list_changed":
 		s.markChanged()
+	case m.Method == "notifications/resources/list_changed":
+		signal(s.contentChanged)
+	case m.Method == "notifications/resources/updated":
+		s.handleUpdated(m.Params)
 	case m.Method == "notifications/progress":
 		s.handleProgress(m.Params)
 	case m.Method == "notifications/message":
@@ -370,20 +373,18 @@ func (s *session) handle(from int64, m *message) {
 }
 
 // markChanged records that the tool list may have changed.
-func (s *session) markChanged() {
+func (s *session) markChanged() { signal(s.changed) }
+
+// signal puts a token into a channel that has room for one.
+func signal(c chan struct{}) {
 	select {
-	case s.changed <- struct{}{}:
-	default: // already marked
+	case c <- struct{}{}:
+	default: // there is one already
 	}
 }
 
 // requestProbe asks supervise to check that the server is alive.
-func (s *session) requestProbe() {
-	select {
-	case s.probeWanted <- struct{}{}:
-	default:
-	}
-}
+func (s *session) requestProbe() { signal(s.probeWanted) }
 
 func (s *session) handleProgress(params json.RawMessage) {
 	var p struct {
@@ -394,16 +395,6 @@ func (s *session) handleProgress(params json.RawMessage) {
 		return
 	}
 	s.deliverUpdate(idNumber(p.Token), update{progress: &p.Progress})
-}
-
-// handleLog forwards a log message if it came on the stream of a call: otherwise its call is
-// unknown.
-func (s *session) handleLog(from int64, params json.RawMessage) {
-	var l tool.Log
-	if from == 0 || json.Unmarshal(params, &l) != nil {
-		return
-	}
-	s.deliverUpdate(from, update{log: &l})
 }
 
 func (s *session) deliverUpdate(id int64, n update) {

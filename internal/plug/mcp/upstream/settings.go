@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -19,6 +20,8 @@ const (
 	HTTP  = "http"  // Streamable HTTP, 2025-03-26 and later
 	SSE   = "sse"   // HTTP+SSE, 2024-11-05
 	Stdio = "stdio" // a command that is started here
+	// OpenAPI is no MCP server: the tools are the operations that a document describes.
+	OpenAPI = "openapi"
 )
 
 // WebSocket is the transport of inbound servers in [Status].
@@ -54,9 +57,29 @@ type Settings struct {
 	// secret; see [Settings.DisplayAddress].
 	URL string `json:"url,omitempty"`
 	// Headers are sent with every request and override the default ones.
-	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"url"`
+	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"base_url,url"`
 	// Token is sent as a bearer token.
-	Token string `json:"token,omitempty" secret:"true" to:"url"`
+	Token string `json:"token,omitempty" secret:"true" to:"base_url,url"`
+	// Document is the text of an OpenAPI document, if URL is not its address.
+	Document string `json:"document,omitempty"`
+	// BaseURL is the address that the paths of an OpenAPI document are below. Empty means the
+	// server that the document names, which has to be where the document is.
+	BaseURL string `json:"base_url,omitempty"`
+	// Query are parameters of the query of all requests to an API, and Basic is the name and the
+	// password there, as name:password.
+	Query map[string]string `json:"query,omitempty" secret:"true" to:"base_url,url"`
+	Basic string            `json:"basic,omitempty" secret:"true" to:"base_url,url"`
+	// ClientID and ClientSecret were given to the owner by the server where one signs in. Without
+	// them, Patchbay registers itself there.
+	ClientID     string `json:"client_id,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty" secret:"true" to:"url"`
+	// OAuthGrant is "client_credentials" if Patchbay signs in by itself, without a person, as
+	// ClientID with ClientSecret or with PrivateKey, a key in PEM that KeyID names there. Scope are
+	// the rights to ask for, separated by spaces; empty: those that the server demands.
+	OAuthGrant string `json:"oauth_grant,omitempty"`
+	PrivateKey string `json:"private_key,omitempty" secret:"true" to:"url"`
+	KeyID      string `json:"key_id,omitempty"`
+	Scope      string `json:"oauth_scope,omitempty"`
 	// Command is the program to start, with Args, in directory Dir. Its environment is Env and,
 	// of Patchbay's own, only PATH, HOME, LANG and TMPDIR.
 	Command string            `json:"command,omitempty"`
@@ -67,6 +90,14 @@ type Settings struct {
 	// Allow allows all. Deny takes precedence.
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
+	// Pass selects what passes besides tools: "resources", "prompts", "sampling", "elicitation",
+	// "roots" and "logging", or "none". Empty means all.
+	Pass []string `json:"pass,omitempty"`
+	// Roots are the file:// URIs of folders that the server may use, for servers that ask for them.
+	// Empty means that it gets those of the program whose call runs.
+	Roots []string `json:"roots,omitempty"`
+	// Pin is "off" if changes of the server's tools need no approval. Empty means "on".
+	Pin string `json:"pin,omitempty"`
 	// Timeout limits one call; 0 means 60 s.
 	Timeout settings.Duration `json:"timeout,omitempty"`
 	// Concurrent limits the concurrent calls; 0 means 16.
@@ -77,7 +108,7 @@ type Settings struct {
 
 // Validation errors of settings.
 const (
-	msgTransport      = i18n.Message("transport is %q; choose http, sse or stdio, or leave it out")
+	msgTransport      = i18n.Message("transport is %q; choose http, sse, stdio or openapi, or leave it out")
 	msgDialsIn        = i18n.Message("the server connects to this one; take out transport, url, token, headers, command, args, env and dir")
 	msgBoth           = i18n.Message("both an address and a command are given; keep url or command")
 	msgNoURL          = i18n.Message("url is missing: give the server's address, for example https://example.com/mcp, or a command to start")
@@ -88,6 +119,9 @@ const (
 	msgTimeout        = i18n.Message(`timeout is %v; choose something like "30s", at most %v`)
 	msgConcurrent     = i18n.Message("concurrent is %d; choose between 1 and %d")
 	msgMaxTools       = i18n.Message("max_tools is %d; choose between 1 and %d")
+	msgPass           = i18n.Message("pass has %q; choose among %s, or write only none")
+	msgRoots          = i18n.Message("roots has %q; give addresses of folders such as file:///srv/notes, at most %d")
+	msgPin            = i18n.Message("pin is %q; choose on or off")
 	msgPatterns       = i18n.Message("%s has %d patterns; %d are the most, and * stands for anything")
 	msgNoPattern      = i18n.Message("%s has an empty pattern; take it out, or write * for all tools")
 )
@@ -98,9 +132,11 @@ func (s *Settings) Validate() error {
 	var where error
 	switch s.transport() {
 	case Stdio:
-		where = s.checkCommand()
+		where = errors.Join(s.checkCommand(), s.checkNoAPI())
 	case HTTP, SSE:
-		where = s.checkURL()
+		where = errors.Join(s.checkURL(), s.checkNoAPI())
+	case OpenAPI:
+		where = s.checkAPI()
 	default:
 		where = msgTransport.Errorf(s.Transport)
 	}
@@ -111,8 +147,8 @@ func (s *Settings) Validate() error {
 // settings that belong to an address.
 func (s *Settings) ValidateInbound() error {
 	var where error
-	if s.Transport != "" || s.URL != "" || s.Token != "" || len(s.Headers) > 0 || s.Command != "" || len(s.Args) > 0 ||
-		len(s.Env) > 0 || s.Dir != "" {
+	if s.Transport != "" || s.URL != "" || s.Token != "" || s.hasClient() || len(s.Headers) > 0 || s.Command != "" ||
+		len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != "" || s.checkNoAPI() != nil {
 		where = msgDialsIn.Errorf()
 	}
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
@@ -125,6 +161,9 @@ func (s *Settings) transport() string {
 	}
 	if s.Command != "" {
 		return Stdio
+	}
+	if s.Document != "" {
+		return OpenAPI
 	}
 	if u, err := url.Parse(s.URL); err == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/sse") {
 		return SSE
@@ -145,6 +184,9 @@ func (s *Settings) checkURL() error {
 	if err := settings.CheckCredential("token", s.Token); err != nil {
 		return err
 	}
+	if err := s.checkClient(); err != nil {
+		return err
+	}
 	return settings.CheckHeaders(s.Headers, protocolHeaders...)
 }
 
@@ -158,7 +200,7 @@ func (s *Settings) checkCommand() error {
 		return msgBoth.Errorf()
 	case strings.TrimSpace(s.Command) == "":
 		return msgCommandMissing.Errorf()
-	case s.Token != "" || len(s.Headers) > 0:
+	case s.Token != "" || len(s.Headers) > 0 || s.hasClient():
 		return msgForWeb.Errorf()
 	}
 	for _, text := range append([]string{s.Command, s.Dir}, s.Args...) {
@@ -176,6 +218,8 @@ func (s *Settings) checkCommand() error {
 
 func (s *Settings) checkNumbers() error {
 	switch {
+	case s.Pin != "" && s.Pin != "on" && s.Pin != pinOff:
+		return msgPin.Errorf(s.Pin)
 	case time.Duration(s.Timeout) > maxTimeout:
 		return msgTimeout.Errorf(time.Duration(s.Timeout), maxTimeout)
 	case s.Concurrent < 0 || s.Concurrent > maxConcurrent:
@@ -187,6 +231,14 @@ func (s *Settings) checkNumbers() error {
 }
 
 func (s *Settings) checkPatterns() error {
+	for _, kind := range s.Pass {
+		if !slices.Contains(allPassing, kind) && (kind != "none" || len(s.Pass) > 1) {
+			return msgPass.Errorf(kind, strings.Join(allPassing, ", "))
+		}
+	}
+	if err := s.checkRoots(); err != nil {
+		return err
+	}
 	for name, list := range map[string][]string{"allow": s.Allow, "deny": s.Deny} {
 		if len(list) > maxPatterns {
 			return msgPatterns.Errorf(name, len(list), maxPatterns)
@@ -196,6 +248,45 @@ func (s *Settings) checkPatterns() error {
 		}
 	}
 	return nil
+}
+
+// SignsIn reports whether the owner may sign in to the server: no other credentials are set.
+func (s *Settings) SignsIn() bool {
+	for name := range s.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return false
+		}
+	}
+	return s.Command == "" && s.Token == "" && s.transport() != OpenAPI
+}
+
+// MayHoldSecret reports whether the address or a header may say to the server who its owner is.
+func (s *Settings) MayHoldSecret() bool {
+	if _, query, _ := strings.Cut(s.URL, "?"); query != "" {
+		return true
+	}
+	for name := range s.Headers {
+		name = strings.ToLower(name)
+		for _, word := range []string{"auth", "cookie", "key", "token", "secret", "session"} {
+			if strings.Contains(name, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passes returns what passes besides tools.
+func (s *Settings) passes() passing {
+	list := s.Pass
+	if len(list) == 0 {
+		list = allPassing
+	}
+	out := passing{}
+	for _, kind := range list {
+		out[kind] = true
+	}
+	return out
 }
 
 func (s *Settings) timeout() time.Duration {
@@ -230,7 +321,11 @@ func (s *Settings) DisplayAddress() string {
 	if s.Command != "" {
 		return s.Command
 	}
-	u, err := url.Parse(s.URL)
+	address := s.URL
+	if s.Document != "" {
+		address = s.BaseURL
+	}
+	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
@@ -243,7 +338,13 @@ const minSecretLength = 6
 
 // secrets returns the texts that must not appear in logs and errors.
 func (s *Settings) secrets() []string {
-	list := []string{s.Token}
+	list := append([]string{s.Token, s.ClientSecret, s.PrivateKey}, keyLines(s.PrivateKey)...)
+	if _, password, ok := strings.Cut(s.Basic, ":"); ok {
+		list = append(list, password, base64.StdEncoding.EncodeToString([]byte(s.Basic)))
+	}
+	for _, v := range s.Query {
+		list = append(list, v, url.QueryEscape(v))
+	}
 	for _, v := range s.Headers {
 		list = append(list, v)
 		if _, credentials, ok := strings.Cut(v, " "); ok {

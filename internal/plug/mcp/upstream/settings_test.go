@@ -25,7 +25,7 @@ func TestValidate(t *testing.T) {
 		"nothing":           {Settings{}, "url is missing"},
 		"both":              {Settings{URL: url, Command: "npx"}, "keep url or command"},
 		"both, http":        {Settings{Transport: HTTP, URL: url, Command: "npx"}, "keep url or command"},
-		"no such transport": {Settings{Transport: "ws", URL: url}, "choose http, sse or stdio"},
+		"no such transport": {Settings{Transport: "ws", URL: url}, "choose http, sse, stdio or openapi"},
 		"stdio without":     {Settings{Transport: Stdio}, "command is missing"},
 		"not an address":    {Settings{URL: "secret:// x"}, "url is not a web address"},
 		"ftp":               {Settings{URL: "ftp://example.com"}, "url is not a web address"},

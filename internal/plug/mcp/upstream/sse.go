@@ -15,7 +15,7 @@ import (
 type sseWire struct {
 	s        *session
 	settings *Settings
-	client   *http.Client
+	sender   sender
 	stop     context.CancelFunc
 	postURL  string
 	begin    func() // reads the stream until it ends
@@ -27,8 +27,8 @@ var (
 )
 
 // newSSEWire opens the stream. begin starts reading it.
-func newSSEWire(ctx context.Context, s *session, settings *Settings, dial DialFunc) (*sseWire, error) {
-	w := &sseWire{s: s, settings: settings, client: newClient(dial)}
+func newSSEWire(ctx context.Context, s *session, settings *Settings, out sender) (*sseWire, error) {
+	w := &sseWire{s: s, settings: settings, sender: out}
 	// The stream outlives ctx, which ends with connecting.
 	life, stop := context.WithCancel(s.ctx)
 	w.stop = stop
@@ -42,7 +42,7 @@ func newSSEWire(ctx context.Context, s *session, settings *Settings, dial DialFu
 		if body != nil {
 			body.Close()
 		}
-		w.client.CloseIdleConnections()
+		w.sender.client.CloseIdleConnections()
 		return nil, err
 	}
 	w.begin = func() {
@@ -53,15 +53,17 @@ func newSSEWire(ctx context.Context, s *session, settings *Settings, dial DialFu
 }
 
 func (w *sseWire) open(ctx context.Context) (*eventReader, io.Closer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.settings.URL, nil)
+	resp, err := w.sender.do(ctx, func() (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.settings.URL, nil)
+		if err != nil {
+			return nil, errors.New("the address is not a web address") // err would show the address
+		}
+		w.settings.setHeaders(req)
+		req.Header.Set("Accept", "text/event-stream")
+		return req, nil
+	})
 	if err != nil {
-		return nil, nil, errors.New("the address is not a web address") // err would show the address
-	}
-	w.settings.setHeaders(req)
-	req.Header.Set("Accept", "text/event-stream")
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return nil, nil, transportError(err)
+		return nil, nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -118,15 +120,18 @@ func (w *sseWire) read(in *eventReader) {
 }
 
 func (w *sseWire) send(ctx context.Context, m *outgoing) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.postURL, bytes.NewReader(m.body))
+	resp, err := w.sender.do(ctx, func() (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.postURL, bytes.NewReader(m.body))
+		if err != nil {
+			return nil, errors.New("the address to post to is not a web address")
+		}
+		w.settings.setHeaders(req)
+		req.Header.Set("Content-Type", "application/json")
+		m.trace.AddTo(req.Header)
+		return req, nil
+	})
 	if err != nil {
-		return errors.New("the address to post to is not a web address")
-	}
-	w.settings.setHeaders(req)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return transportError(err)
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
@@ -147,5 +152,5 @@ func (w *sseWire) cancelsByDisconnect() bool { return false }
 
 func (w *sseWire) close() {
 	w.stop()
-	w.client.CloseIdleConnections()
+	w.sender.client.CloseIdleConnections()
 }

@@ -35,7 +35,7 @@ const (
 type streamable struct {
 	s        *session
 	settings *Settings
-	client   *http.Client
+	sender   sender
 
 	mu      sync.Mutex
 	id      string // session id assigned by the server
@@ -43,8 +43,8 @@ type streamable struct {
 	modern  bool
 }
 
-func newStreamable(s *session, settings *Settings, dial DialFunc) *streamable {
-	return &streamable{s: s, settings: settings, client: newClient(dial)}
+func newStreamable(s *session, settings *Settings, out sender) *streamable {
+	return &streamable{s: s, settings: settings, sender: out}
 }
 
 func (w *streamable) setVersion(version string, modern bool) {
@@ -82,6 +82,7 @@ func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*
 	if m != nil {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
+		m.trace.AddTo(req.Header)
 		if modern && m.method != "" {
 			req.Header.Set("Mcp-Method", m.method)
 			if m.name != "" {
@@ -115,13 +116,9 @@ func headerValue(text string) string {
 func (w *streamable) send(ctx context.Context, m *outgoing) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := w.request(ctx, http.MethodPost, m)
+	resp, err := w.sender.do(ctx, func() (*http.Request, error) { return w.request(ctx, http.MethodPost, m) })
 	if err != nil {
 		return err
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return transportError(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
@@ -270,17 +267,19 @@ func (w *streamable) stream(body io.Reader, m *outgoing, at *resumePoint) error 
 
 // get opens a stream for unsolicited messages, or resumes one.
 func (w *streamable) get(ctx context.Context, after string) (*http.Response, error) {
-	req, err := w.request(ctx, http.MethodGet, nil)
+	resp, err := w.sender.do(ctx, func() (*http.Request, error) {
+		req, err := w.request(ctx, http.MethodGet, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		if after != "" {
+			req.Header.Set("Last-Event-ID", after)
+		}
+		return req, nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	if after != "" {
-		req.Header.Set("Last-Event-ID", after)
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return nil, transportError(err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -342,11 +341,10 @@ func (w *streamable) close() {
 	if w.session() != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), endSessionTimeout)
 		defer cancel()
-		if req, err := w.request(ctx, http.MethodDelete, nil); err == nil {
-			if resp, err := w.client.Do(req); err == nil {
-				resp.Body.Close()
-			}
+		resp, err := w.sender.do(ctx, func() (*http.Request, error) { return w.request(ctx, http.MethodDelete, nil) })
+		if err == nil {
+			resp.Body.Close()
 		}
 	}
-	w.client.CloseIdleConnections()
+	w.sender.client.CloseIdleConnections()
 }

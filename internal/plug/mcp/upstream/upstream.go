@@ -4,47 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"patchbay/internal/netx"
+	"patchbay/internal/pin"
 	"patchbay/internal/tool"
 )
-
-// timings are the durations that tests shorten.
-type timings struct {
-	// connectTimeout limits connecting and the handshake; startTimeout is the same for a
-	// command, since npx and similar tools download the program first.
-	connectTimeout, startTimeout time.Duration
-	// listTimeout limits reading the whole tool list.
-	listTimeout time.Duration
-	// toolsGrace is how long the tools of a disconnected upstream stay offered, so that a
-	// restart does not change the lists of all clients twice.
-	toolsGrace time.Duration
-	// callWait is how long a call waits for a disconnected upstream.
-	callWait time.Duration
-	// minBackoff is the delay before the second attempt; it doubles with each, up to maxBackoff,
-	// or to maxAuthBackoff if the token is wrong, because servers count failed logins.
-	minBackoff, maxBackoff, maxAuthBackoff time.Duration
-	// healthInterval is how often a server is pinged, and healthTimeout how long it may take to
-	// answer.
-	healthInterval, healthTimeout time.Duration
-	// refreshDelay is the delay between a change notification and reading the list, so that
-	// several notifications of one change cause one read.
-	refreshDelay time.Duration
-	// listInterval is how often the list is read if the server does not announce changes.
-	listInterval time.Duration
-}
-
-var defaultTimings = timings{
-	connectTimeout: 15 * time.Second, startTimeout: time.Minute, listTimeout: time.Minute,
-	toolsGrace: 2 * time.Minute, callWait: 10 * time.Second,
-	minBackoff: time.Second, maxBackoff: time.Minute, maxAuthBackoff: 10 * time.Minute,
-	healthInterval: 30 * time.Second, healthTimeout: 10 * time.Second,
-	refreshDelay: 100 * time.Millisecond, listInterval: 5 * time.Minute,
-}
 
 // upstream is one server and its connection loop. It is the tool.Provider registered with the
 // hub.
@@ -53,6 +25,7 @@ type upstream struct {
 	spec   Spec
 	log    *slog.Logger
 	redact func(string) string
+	passes passing
 	times  timings
 
 	ctx     context.Context
@@ -63,6 +36,7 @@ type upstream struct {
 	slots      chan struct{} // one entry per running call
 	waiting    atomic.Int32
 	timeouts   atomic.Int32
+	logLimit   *rate.Limiter // for logs outside of calls
 	connectNow chan struct{} // a call waits for a connection; holds 1
 
 	mu      sync.Mutex
@@ -70,6 +44,10 @@ type upstream struct {
 	session *session      // nil without a usable session
 	catalog *catalog      // the newest; never nil
 	status  Status
+	parked  map[string]*parked // by state
+	watched map[string]int     // URIs at the server, by number of callers who watch them
+	live    Registration       // that of run, while its tools are offered
+	used    time.Time          // when the last call began
 
 	// Used by the goroutine of run only:
 	registration    Registration // nil while an inbound server is not registered
@@ -83,6 +61,16 @@ type upstream struct {
 	// closing waits for the previous session to end; also used by the goroutine that connects,
 	// while run waits for that.
 	closing sync.WaitGroup
+	// pins are the marks of what the server offers; pinsStale means that reading or telling failed.
+	// Both are used by the goroutine of run only.
+	pins      map[pin.Key]pin.Mark
+	pinsStale bool
+	// pinsChanged reports that the owner has approved something; holds 1.
+	pinsChanged chan struct{}
+	approved    int64 // [Spec].Pins of the last approval; guarded by m.mu
+	// signedIn reports that the owner has signed in to the server, or out; holds 1.
+	signedIn chan struct{}
+	signIns  int64 // [Spec].SignIns; guarded by m.mu
 }
 
 // transportHint is how the server was last reached; it is tried first.
@@ -92,18 +80,28 @@ type transportHint struct {
 }
 
 func newUpstream(m *Manager, spec Spec) *upstream {
+	m.opt.addTokens(&spec)
 	u := &upstream{
 		m:          m,
 		spec:       spec,
 		log:        m.opt.Logger.With("upstream", spec.ID, "slug", spec.Slug),
-		redact:     spec.Settings.redactor().Replace,
+		redact:     spec.redactor(),
+		passes:     spec.Settings.passes(),
 		times:      m.opt.timings(),
 		done:       make(chan struct{}),
 		slots:      make(chan struct{}, spec.Settings.concurrent()),
+		logLimit:   newLogLimit(),
 		connectNow: make(chan struct{}, 1),
 		changed:    make(chan struct{}),
-		catalog:    &catalog{},
-		status:     Status{State: Connecting, Since: time.Now()},
+
+		pinsChanged: make(chan struct{}, 1),
+		approved:    spec.Pins,
+		signedIn:    make(chan struct{}, 1),
+		signIns:     spec.SignIns,
+		catalog:     &catalog{},
+		parked:      map[string]*parked{},
+		watched:     map[string]int{},
+		status:      Status{State: Connecting, Since: time.Now()},
 	}
 	u.ctx, u.stop = context.WithCancelCause(context.Background())
 	if spec.Inbound {
@@ -129,7 +127,7 @@ func (u *upstream) run() {
 		return
 	}
 	u.m.metrics.addUpstream(u.spec.Slug)
-	defer u.m.metrics.removeUpstream(u.spec.Slug)
+	defer u.m.metrics.removeUpstream(u)
 	if u.spec.Inbound {
 		u.runInbound()
 		return
@@ -139,31 +137,53 @@ func (u *upstream) run() {
 
 	pause := netx.Backoff{First: u.times.minBackoff, Jitter: netx.HalfJitter}
 	var away <-chan time.Time // fires when the tools are withdrawn
+	rested := false
 	for try := 0; ; try++ {
-		if try > 0 {
+		if try > 0 && !rested {
 			u.m.metrics.reconnects.WithLabelValues(u.spec.Slug).Inc()
+		}
+		if !u.takeSeat() {
+			return
 		}
 		t, ok := u.try(&away, u.connect)
 		if !ok {
+			u.freeSeat()
 			return
 		}
 		err := t.err
+		began := time.Now()
 		if err == nil {
-			began := time.Now()
+			away = nil
 			u.begin(t)
 			err = u.serve(t.session)
-			if u.ctx.Err() != nil {
+		}
+		u.freeSeat()
+		if u.ctx.Err() != nil {
+			return
+		}
+		if rested = errors.Is(err, errIdle); rested {
+			if pause.Reset(); !u.rest() {
 				return
 			}
+			continue
+		}
+		if t.err == nil {
 			if away = time.After(u.times.toolsGrace); time.Since(began) > stableAfter {
 				pause.Reset()
 			}
 		}
 		problem := explain(err, u.redact)
+		if problem.SignIn != nil {
+			away = nil // the tools stay listed, and calls say that the owner has to sign in
+		}
 		if pause.Max = u.times.maxBackoff; problem.Auth {
 			pause.Max = u.times.maxAuthBackoff
 		}
-		if !u.waitForRetry(problem, pause.Next(), &away) {
+		again := pause.Next()
+		if problem.SignIn != nil {
+			again = u.times.maxAuthBackoff // nothing changes until the owner has signed in, which is noticed
+		}
+		if !u.waitForRetry(problem, again, &away) {
 			return
 		}
 	}
@@ -191,9 +211,12 @@ func (u *upstream) try(away *<-chan time.Time, connect func() connectResult) (co
 	}
 }
 
+// prepare makes a new session report what changes.
+func (u *upstream) prepare(s *session) { s.onUpdated, s.onLog = u.resourceUpdated, u.logged }
+
 // connect opens a connection and reads the tool list.
 func (u *upstream) connect() connectResult {
-	s, how, err := connect(u.ctx, &u.spec, &u.m.opt, u.lastTransport, u.log, u.redact)
+	s, how, err := connect(u.ctx, &u.spec, &u.m.opt, u.lastTransport, u.log, u.redact, u.prepare)
 	if err != nil {
 		if isRefusal(err) {
 			u.lastTransport = transportHint{} // it has become another server
@@ -237,6 +260,8 @@ func (u *upstream) waitForRetry(t *ConnectionError, d time.Duration, away *<-cha
 		select {
 		case <-timer.C:
 			return true
+		case <-u.signedIn:
+			return true
 		case <-wanted:
 			wanted = nil
 			timer.Reset(u.times.minBackoff / 2)
@@ -254,6 +279,7 @@ func (u *upstream) begin(t connectResult) {
 	s := t.session
 	u.timeouts.Store(0)
 	u.lastLoggedError = ""
+	u.checkPins(u.ctx, s, t.catalog)
 	u.markDangerous(u.ctx, t.catalog)
 	u.publish(t.catalog, s)
 	u.log.Info("upstream: connected", "protocol", s.version, "transport", u.lastTransport.transport,
@@ -269,6 +295,7 @@ func (u *upstream) serve(s *session) error {
 	u.mu.Lock()
 	u.useSession(nil)
 	u.mu.Unlock()
+	u.dropParked(s)
 	u.closeSession(s)
 	u.keepStderr(s)
 	return err
@@ -292,9 +319,15 @@ func (u *upstream) supervise(s *session) error {
 	list := time.NewTicker(u.times.listInterval)
 	defer list.Stop()
 	answers := s.modern // it has answered a ping before
+	idle := u.watchIdleness()
+	defer idle.stop()
 	for {
 		var err error
 		select {
+		case <-idle.check:
+			err = u.checkIdle(u.times.idleAfter)
+		case <-idle.wanted:
+			err = u.checkIdle(u.times.yieldAfter)
 		case <-u.ctx.Done():
 			return u.ctx.Err()
 		case <-s.done:
@@ -304,15 +337,24 @@ func (u *upstream) supervise(s *session) error {
 		case <-health.C:
 			err = u.probe(s, &answers)
 		case <-s.changed:
-			if netx.WaitUnless(u.ctx, s.done, u.times.refreshDelay) {
-				select {
-				case <-s.changed: // of the same change
-				default:
-				}
+			if u.settle(s, s.changed) {
 				u.refresh(s)
 			}
+		case <-s.contentChanged:
+			if u.settle(s, s.contentChanged) {
+				u.refreshContent(s)
+				u.registration.NotifyContentChanged()
+			}
+		case <-s.contentSeen:
+			if u.settle(s, s.contentSeen) {
+				u.refreshContent(s)
+			}
+		case <-u.pinsChanged:
+			u.applyApproval()
+		case <-u.signedIn:
+			err = u.checkSignIn()
 		case <-list.C:
-			if !s.notifiesChanges || !s.listening.Load() {
+			if !s.notifiesChanges || !s.listening.Load() || u.pinsStale {
 				u.refresh(s)
 			}
 		}
@@ -353,6 +395,7 @@ func (u *upstream) refresh(s *session) {
 		}
 		return
 	}
+	u.checkPins(ctx, s, c)
 	u.markDangerous(ctx, c)
 	u.publishCatalog(c)
 }
@@ -366,9 +409,14 @@ func (u *upstream) publishCatalog(c *catalog) { u.publish(c, nil) }
 func (u *upstream) publish(c *catalog, s *session) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	same := samePrompts(u.catalog.prompts, c.prompts) && u.catalog.heldContent == c.heldContent
 	u.setCatalog(c)
 	if s != nil {
 		u.useSession(s)
+	}
+	u.live = u.registration
+	if !same {
+		defer u.registration.NotifyContentChanged()
 	}
 	if len(c.tools) == len(u.registeredTools) && (len(c.tools) == 0 || reflect.DeepEqual(c.tools, u.registeredTools)) {
 		return
@@ -377,11 +425,16 @@ func (u *upstream) publish(c *catalog, s *session) {
 	u.registration.SetTools(append([]tool.Tool(nil), c.tools...))
 }
 
+func samePrompts(a, b []tool.Prompt) bool {
+	return slices.EqualFunc(a, b, func(a, b tool.Prompt) bool { return string(a.Raw) == string(b.Raw) })
+}
+
 // setCatalog stores the catalog. The caller holds u.mu.
 func (u *upstream) setCatalog(c *catalog) {
 	u.catalog = c
 	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Truncated = len(c.tools), c.hidden, c.skipped,
 		c.truncated
+	u.status.Held, u.status.Prompts = len(c.held), len(c.prompts)
 }
 
 // withdraw removes the tools.
@@ -396,7 +449,7 @@ func (u *upstream) withdraw() {
 	u.setCatalog(&catalog{})
 	if u.registration != nil {
 		u.registration.Unregister()
-		u.registration, u.registeredTools = nil, nil
+		u.registration, u.registeredTools, u.live = nil, nil, nil
 	}
 }
 
@@ -419,10 +472,13 @@ func (u *upstream) useSession(s *session) {
 	if s == nil {
 		return
 	}
+	if uris := slices.Sorted(maps.Keys(u.watched)); len(uris) > 0 {
+		s.start(func() { s.watchAll(uris) })
+	}
 	st := &u.status
 	st.State, st.Since, st.Err, st.NextTry, st.Stderr = Ready, time.Now(), nil, time.Time{}, nil
 	st.Server, st.ServerVersion = u.redact(clip(s.server.Name, maxName)), u.redact(clip(s.server.Version, maxName))
-	st.Protocol, st.Transport = s.version, u.lastTransport.transport
+	st.Protocol, st.Transport = s.protocol(), u.lastTransport.transport
 }
 
 // keepStderr keeps the last error output of a command.
@@ -445,6 +501,7 @@ func (u *upstream) report() Status {
 		if w, ok := u.session.wire.(*stdio); ok {
 			st.Stderr = w.stderrLines()
 		}
+		st.LeftOut = u.session.leftOut()
 	}
 	return st
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
@@ -19,6 +20,9 @@ import (
 const (
 	// connectTimeout is how long a turn waits for the connection.
 	connectTimeout = 25 * time.Second
+	// refusedTimeout is how long a new turn waits if nothing accepts connections at the gateway's
+	// address. A busy gateway, or one that is starting, accepts them.
+	refusedTimeout = 4 * time.Second
 	// sendTimeout is how long a gateway may take to accept a message; a busy one takes
 	// seconds.
 	sendTimeout = 30 * time.Second
@@ -81,14 +85,9 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 	return b.answerError(ctx, turn, a.execute(ours))
 }
 
-// session returns the key of the conversation at the gateway. Unidentified people do not share
-// one.
+// session returns the key of the conversation at the gateway.
 func (b *Bot) session(turn *talk.Turn) string {
-	person := turn.Person
-	if person == "" && turn.Conversation == "" {
-		person = turn.ID
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(person), person, turn.Conversation))
+	sum := sha256.Sum256([]byte(turn.ConversationKey()))
 	channel := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r
@@ -125,7 +124,7 @@ func (e *emitError) Unwrap() error { return e.err }
 func (a *answer) execute(ctx context.Context) error {
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c, err := a.gateway.conn(connecting)
+	c, err := a.gateway.connSoon(connecting)
 	if err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (a *answer) listen(ctx context.Context, m *wire.ChatSend) error {
 			a.rechecks = 0
 			quiet.Reset(a.bots.opt.silenceTimeout)
 			if over, err := a.emitNew(); over || err != nil {
-				return err
+				return a.unlessLeft(ctx, err)
 			}
 		case <-a.conn.Done():
 			if err := a.reconnect(ctx); err != nil {
@@ -312,6 +311,22 @@ func (a *answer) emitNew() (over bool, err error) {
 		return false, nil
 	}
 	return true, a.endError(end)
+}
+
+// abortGrace is how long the asker of an aborted answer may take to leave. Whoever interrupts asks
+// anew at the same moment, and is told of no failure.
+const abortGrace = time.Second
+
+// unlessLeft returns the error of an answer that is over. If it was aborted, it returns the cause
+// of ctx should the asker leave now.
+func (a *answer) unlessLeft(ctx context.Context, err error) error {
+	if _, end := a.run.snapshot(); end == nil || end.State != wire.ChatAborted {
+		return err
+	}
+	if netx.Wait(ctx, abortGrace) != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // endError returns the error for the last event of a run.

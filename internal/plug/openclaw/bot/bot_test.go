@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -251,6 +252,18 @@ func errorEvent(kind string, d *wire.ErrorDetail) func(*conversation) {
 	}
 }
 
+// Whoever interrupts an answer leaves when the gateway has aborted it, and hears of no failure.
+func TestInterrupted(t *testing.T) {
+	h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
+	c := h.ask(said("p", "count"))
+	c.tell(wire.ChatEvent{State: wire.ChatAborted, Message: content("One")})
+	c.await("One")
+	c.cancel()
+	if err := c.end(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // A canceled turn is aborted at the gateway.
 func TestAbort(t *testing.T) {
 	refused := errors.New("no more")
@@ -473,5 +486,28 @@ func TestConnectionErrors(t *testing.T) {
 		if got := connectionErrorMessage(&client.ConnectionError{Problem: p}); got != want {
 			t.Errorf("%s: %v", p, got)
 		}
+	}
+}
+
+// A question fails soon if nothing accepts connections at the gateway's address. It does not wait
+// as long as for a gateway that is starting.
+func TestNobodyThere(t *testing.T) {
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
+	b, err := h.bots.Build(storeBot, Settings{URL: "ws://" + nobody.Addr().String(), Token: clienttest.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With more patience than this the asker would be the one who ends it.
+	ctx, cancel := context.WithTimeout(t.Context(), connectTimeout-5*time.Second)
+	defer cancel()
+	err = b.Answer(ctx, said("p", "hello"), func(talk.Event) error { return nil })
+	if f := talk.AsFailure(err); f == nil || f.Code != talk.Offline || f.Told != string(msgNoGateway) ||
+		ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }

@@ -102,18 +102,23 @@ func (b *Bots) Build(sb store.Bot, s Settings) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
+	pin, err := client.ParsePin(s.TLSFingerprint, s.URL)
+	if err != nil {
+		return nil, err
+	}
 	kept, err := readDevice(s.DeviceIdentity)
 	if err != nil {
 		return nil, err
 	}
+	at := address{url: url, pin: pin, token: s.Token}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.gateways[sb.Number]
-	if old == nil || !old.matches(url, s.Token, kept) {
+	if old == nil || !old.matches(at, kept) {
 		if old != nil {
 			old.closeWhenUnused()
 		}
-		b.gateways[sb.Number] = newGatewayLink(b, sb, url, s.Token, kept)
+		b.gateways[sb.Number] = newGatewayLink(b, sb, at, kept)
 	}
 	return &Bot{bots: b, gateway: b.gateways[sb.Number], settings: s, log: b.opt.Logger.With("bot", sb.Number)}, nil
 }
@@ -153,8 +158,12 @@ type Status struct {
 	// Command is what the gateway's owner has to run; the text contains it too.
 	Problem i18n.Text
 	Command string
-	Device  string // device id in the gateway's list; "" before the first use
-	Version string // of the gateway, if it is known
+	// Code is the kind of the problem; empty if there is none. Certificate is the one that is not
+	// accepted, if that is the problem.
+	Code        client.Problem
+	Certificate *client.Certificate
+	Device      string // device id in the gateway's list; "" before the first use
+	Version     string // of the gateway, if it is known
 }
 
 // Status returns the state of a bot. It returns false for one that has not been asked on this

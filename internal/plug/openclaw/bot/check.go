@@ -24,6 +24,8 @@ const (
 	adviceAgentURL  = i18n.Message("Start that gateway, or correct its address: patchbay bot set %d url=ws://HOST:18789%s")
 	adviceAgentKey  = i18n.Message("Its owner sees the token with openclaw gateway auth-token --show; then: patchbay bot set %d token=@FILE%s")
 
+	adviceAgentPin = i18n.Message("If it is the gateway's, accept it: patchbay bot set %d tls_fingerprint=%s%s")
+
 	adviceScopes      = i18n.Message("Have it ask anew; run on the gateway's machine: openclaw devices remove %s")
 	adviceClocks      = i18n.Message("Set the clocks of both machines; on Linux with: timedatectl set-ntp true")
 	adviceUpdateThere = i18n.Message("Update OpenClaw; run on the gateway's machine: openclaw update")
@@ -85,6 +87,8 @@ func reportError(r *check.Report, sb store.Bot, device string, err error) {
 		r.Fail(name, found, adviceAgentKey.With(sb.Number, r.Flags))
 	case client.Unreachable, client.Private, client.Insecure, client.NoGateway:
 		r.Fail(name, found, adviceAgentURL.With(sb.Number, r.Flags))
+	case client.Untrusted, client.Changed:
+		r.Fail(name, found, adviceAgentPin.With(sb.Number, e.Certificate.Shown, r.Flags))
 	case client.Scopes:
 		r.Fail(name, found, adviceScopes.With(device))
 	case client.Identity:

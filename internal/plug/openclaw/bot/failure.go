@@ -15,6 +15,8 @@ import (
 const (
 	msgNoGateway = i18n.Message("the OpenClaw gateway cannot be reached")
 	msgNotIn     = i18n.Message("the OpenClaw gateway does not let us in")
+	msgCert      = i18n.Message("the certificate of the OpenClaw gateway is not accepted")
+	msgNewCert   = i18n.Message("the certificate of the OpenClaw gateway has changed")
 	msgUnpaired  = i18n.Message("the OpenClaw gateway's owner has not approved us yet")
 	msgStarting  = i18n.Message("the OpenClaw gateway is starting")
 	msgNoAgent   = i18n.Message("the gateway has no such agent")
@@ -100,6 +102,10 @@ func connectionErrorMessage(t *client.ConnectionError) i18n.Message {
 	switch t.Problem {
 	case client.Pairing:
 		return msgUnpaired
+	case client.Untrusted:
+		return msgCert
+	case client.Changed:
+		return msgNewCert
 	case client.Token, client.Scopes, client.Identity, client.Version, client.Refused, client.Removed:
 		return msgNotIn
 	case client.Starting:

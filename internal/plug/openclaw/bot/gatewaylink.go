@@ -21,12 +21,18 @@ const saveTimeout = 10 * time.Second
 // errStopping means that a turn came after Close.
 var errStopping = errors.New("the server is stopping")
 
+// address is how a gateway is reached.
+type address struct {
+	url, pin string // as in [client.Options]
+	token    string
+}
+
 // gatewayLink is the connection of a bot to its gateway. It is opened on demand and closed when
 // idle.
 type gatewayLink struct {
-	bots       *Bots
-	bot        store.Bot
-	url, token string
+	bots *Bots
+	bot  store.Bot
+	at   address
 
 	mu              sync.Mutex
 	identity        device
@@ -48,16 +54,16 @@ type gatewayLink struct {
 	subscribed    []string
 }
 
-func newGatewayLink(b *Bots, sb store.Bot, url, token string, kept device) *gatewayLink {
-	return &gatewayLink{bots: b, bot: sb, url: url, token: token, identity: kept,
+func newGatewayLink(b *Bots, sb store.Bot, at address, kept device) *gatewayLink {
+	return &gatewayLink{bots: b, bot: sb, at: at, identity: kept,
 		accepted: kept.Token != "", runs: map[string]*run{}, subscribeLock: make(chan struct{}, 1)}
 }
 
 // matches reports whether a bot with these settings can share the link.
-func (l *gatewayLink) matches(url, token string, kept device) bool {
+func (l *gatewayLink) matches(at address, kept device) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.closing && l.url == url && l.token == token && (kept.id() == "" || kept.id() == l.identity.id())
+	return !l.closing && l.at == at && (kept.id() == "" || kept.id() == l.identity.id())
 }
 
 // acquire keeps the link open until release.
@@ -142,7 +148,7 @@ func (l *gatewayLink) closeLink() {
 func (l *gatewayLink) options() client.Options {
 	mine := l.generation
 	o := client.Options{
-		URL: l.url, Token: l.token, Identity: l.identity.Identity,
+		URL: l.at.url, Pin: l.at.pin, Token: l.at.token, Identity: l.identity.Identity,
 		Connect: wire.Connect{
 			Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend,
 				Version: orElse(l.bots.opt.Version, "dev"), Platform: "patchbay", DisplayName: "Patchbay"},
@@ -202,7 +208,7 @@ func (l *gatewayLink) saveIdentity(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	return l.bots.opt.SaveIdentity(ctx, l.bot.Number, l.url, text)
+	return l.bots.opt.SaveIdentity(ctx, l.bot.Number, l.at.url, text)
 }
 
 // conn returns the connection, opening it if needed. The caller has acquired the link.
@@ -211,6 +217,18 @@ func (l *gatewayLink) conn(ctx context.Context) (*client.Conn, error) {
 	link := l.link
 	l.mu.Unlock()
 	return link.Conn(ctx)
+}
+
+// connSoon is conn, but does not wait for long if nothing accepts connections at the address.
+func (l *gatewayLink) connSoon(ctx context.Context) (*client.Conn, error) {
+	soon, cancel := context.WithTimeout(ctx, refusedTimeout)
+	defer cancel()
+	c, err := l.conn(soon)
+	t, told := errors.AsType[*client.ConnectionError](err)
+	if soon.Err() == nil || told && t.Problem == client.Unreachable {
+		return c, err
+	}
+	return l.conn(ctx)
 }
 
 // handleEvent handles an event of the gateway.
@@ -331,7 +349,7 @@ func (l *gatewayLink) status() Status {
 		s.Since = l.lastState.Since
 	}
 	if t := l.lastState.Problem; t != nil && t.Problem != client.Closed {
-		s.Problem, s.Command = t.Message, t.Command
+		s.Problem, s.Command, s.Code, s.Certificate = t.Message, t.Command, t.Problem, t.Certificate
 		if t.Problem == client.Pairing || t.Problem == client.Removed {
 			s.Paired = false
 		}

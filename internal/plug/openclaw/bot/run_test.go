@@ -235,7 +235,7 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"event","event":"chat","payload":{"runId":"r","state":"delta","deltaText":"b","replace":true}}`), "a")
 	f.Fuzz(func(t *testing.T, data []byte, before string) {
-		l := newGatewayLink(New(Options{}), storeBot, "", "", device{})
+		l := newGatewayLink(New(Options{}), storeBot, address{}, device{})
 		frame, err := wire.Parse(data)
 		if err != nil {
 			return

@@ -33,6 +33,9 @@ type Settings struct {
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
 	Token string `json:"token,omitempty" secret:"true" to:"url"`
+	// TLSFingerprint is the SHA-256 fingerprint of the only certificate that the gateway may have.
+	// Empty means one that an authority has issued that this machine knows.
+	TLSFingerprint string `json:"tls_fingerprint,omitempty" to:"url"`
 	// Agent is the agent's id. Empty means main.
 	Agent string `json:"agent,omitempty"`
 	// SessionPrefix is the prefix of the conversation keys at the gateway. Two bots with the
@@ -85,6 +88,9 @@ func (s *Settings) Validate() error {
 		return msgThinking.Errorf(s.Thinking)
 	case d != 0 && d < minDeadline || d > maxDeadline:
 		return msgDeadline.Errorf(d, minDeadline, maxDeadline)
+	}
+	if _, err := client.ParsePin(s.TLSFingerprint, s.URL); err != nil {
+		return err
 	}
 	_, err := readDevice(s.DeviceIdentity)
 	return err

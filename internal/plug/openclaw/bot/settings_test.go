@@ -21,12 +21,15 @@ func TestSettings(t *testing.T) {
 	}{
 		"fine": {func(*Settings) {}, ""},
 		"everything": {func(s *Settings) {
-			*s = Settings{s.URL, "t", "cook", "p", "low", settings.Duration(time.Minute),
-				good}
+			*s = Settings{"wss://127.0.0.1:18789", "t", strings.Repeat("0f", 32), "cook", "p", "low",
+				settings.Duration(time.Minute), good}
 		}, ""},
-		"no url":        {func(s *Settings) { s.URL = "" }, "url is missing"},
-		"far and open":  {func(s *Settings) { s.URL = "ws://example.com" }, "use wss://"},
-		"token":         {func(s *Settings) { s.Token = "x\n" }, "token"},
+		"no url":       {func(s *Settings) { s.URL = "" }, "url is missing"},
+		"far and open": {func(s *Settings) { s.URL = "ws://example.com" }, "use wss://"},
+		"token":        {func(s *Settings) { s.Token = "x\n" }, "token"},
+		"plain fingerprint": {func(s *Settings) { s.TLSFingerprint = strings.Repeat("0f", 32) },
+			"has to begin with wss://"},
+		"fingerprint":   {func(s *Settings) { s.TLSFingerprint = "0f" }, "tls_fingerprint"},
 		"agent":         {func(s *Settings) { s.Agent = "a:b" }, "agent"},
 		"prefix":        {func(s *Settings) { s.SessionPrefix = "A" }, "session_prefix"},
 		"thinking":      {func(s *Settings) { s.Thinking = "A lot" }, "thinking"},

@@ -10,6 +10,7 @@ package client
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ const (
 type Options struct {
 	// URL is the gateway's address, as returned by [ParseURL].
 	URL string
+	// Pin is the fingerprint of the only certificate that a wss:// gateway may have, as returned by
+	// [ParsePin]; empty: one that the system's authorities accept.
+	Pin string
 	// Token is the gateway's shared secret; empty: only the device token is used.
 	Token string
 	// Identity is the connecting device. nil: none, which gateways allow operators on their own
@@ -65,6 +69,8 @@ type Options struct {
 	// call the link. nil: not called.
 	OnStateChange func(State)
 	Logger        *slog.Logger // nil discards
+
+	roots *x509.CertPool // tests set them; nil: the system's
 }
 
 // ErrLost means that the connection ended before the response. The request may have been

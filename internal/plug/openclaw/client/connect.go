@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func isNearby(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".ts.net")
 }
 
-// isTrusted reports whether the gateway is on this machine or authenticates itself by TLS, so
+// isTrusted reports whether the gateway is on this machine or identifies itself by TLS, so
 // that nobody else gets the token.
 func (o *Options) isTrusted() bool {
 	u, err := url.Parse(o.URL)
@@ -151,7 +150,7 @@ func (o *Options) dial(ctx context.Context) (*websocket.Conn, error) {
 	// connection.
 	transport := &http.Transport{
 		DialContext: dial, TLSHandshakeTimeout: dialTimeout, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig: tlsConfig(o.URL, o.Pin, o.roots),
 	}
 	client := &http.Client{
 		Transport: transport, Timeout: connectTimeout,

@@ -27,18 +27,22 @@ const (
 	Unreachable Problem = "unreachable" // no connection
 	Private     Problem = "private"     // the address is not allowed for this connection
 	Insecure    Problem = "insecure"    // TLS fails
-	NoGateway   Problem = "no_gateway"  // another kind of server
-	Silent      Problem = "silent"      // no response, or no tick
-	Starting    Problem = "starting"    // it starts, stops, or is overloaded
-	Token       Problem = "token"       // the credential is missing or wrong
-	Pairing     Problem = "pairing"     // the device has to be approved; see ConnectionError.Command
-	Scopes      Problem = "scopes"      // missing scopes
-	Identity    Problem = "identity"    // the device's signature is refused
-	Version     Problem = "version"     // no common protocol
-	Refused     Problem = "refused"     // for another reason
-	Removed     Problem = "removed"     // the device was removed, or its credentials changed
-	Broken      Problem = "broken"      // the connection broke
-	Closed      Problem = "closed"      // closed by this side
+	// The certificate is neither pinned nor of an authority that this machine knows, or not the
+	// pinned one; see ConnectionError.Certificate.
+	Untrusted Problem = "certificate_untrusted"
+	Changed   Problem = "certificate_changed"
+	NoGateway Problem = "no_gateway" // another kind of server
+	Silent    Problem = "silent"     // no response, or no tick
+	Starting  Problem = "starting"   // it starts, stops, or is overloaded
+	Token     Problem = "token"      // the credential is missing or wrong
+	Pairing   Problem = "pairing"    // the device has to be approved; see ConnectionError.Command
+	Scopes    Problem = "scopes"     // missing scopes
+	Identity  Problem = "identity"   // the device's signature is refused
+	Version   Problem = "version"    // no common protocol
+	Refused   Problem = "refused"    // for another reason
+	Removed   Problem = "removed"    // the device was removed, or its credentials changed
+	Broken    Problem = "broken"     // the connection broke
+	Closed    Problem = "closed"     // closed by this side
 )
 
 // ConnectionError is a connection error. It contains no secret.
@@ -48,6 +52,8 @@ type ConnectionError struct {
 	Message i18n.Text
 	// Command is a command for the gateway's owner to run on its machine, if that helps.
 	Command string
+	// Certificate is the certificate that is not accepted; nil: the problem is another one.
+	Certificate *Certificate
 	// RetryAfter is the delay the gateway requests; 0: none.
 	RetryAfter time.Duration
 	// Cause is the detail for the log.
@@ -69,7 +75,7 @@ func (t *ConnectionError) Unwrap() error { return t.Err }
 // Lasting reports whether a person has to fix the error.
 func (t *ConnectionError) Lasting() bool {
 	switch t.Problem {
-	case Private, Insecure, NoGateway, Token, Pairing, Scopes, Identity, Version, Refused, Removed:
+	case Private, Insecure, Untrusted, Changed, NoGateway, Token, Pairing, Scopes, Identity, Version, Refused, Removed:
 		return true
 	}
 	return false
@@ -80,7 +86,11 @@ const (
 	msgUnreachable = i18n.Message("The gateway cannot be reached. See whether OpenClaw's gateway is running, and its address and port are right.")
 	msgNoHost      = i18n.Message("There is no host of the gateway's name. See whether the address is spelt right.")
 	msgPrivate     = i18n.Message("The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).")
-	msgInsecure    = i18n.Message("No secure connection to the gateway: its certificate cannot be trusted, or it does not speak TLS.")
+	msgInsecure    = i18n.Message("No secure connection to the gateway: it does not speak TLS, or no version that is safe.")
+	msgUntrusted   = i18n.Message("No authority that this machine knows has issued the gateway's certificate, whose SHA-256 fingerprint is %s. Compare it with the one at the gateway, and if they are the same, set tls_fingerprint to it.")
+	msgOtherName   = i18n.Message("The gateway's certificate is for another name than the one in the address; its SHA-256 fingerprint is %s. Correct the address, or compare the fingerprint with the one at the gateway, and if they are the same, set tls_fingerprint to it.")
+	msgOutOfDate   = i18n.Message("The gateway's certificate has expired, or is not valid yet; its SHA-256 fingerprint is %s. See whether the clocks of both machines are right, and have the certificate renewed.")
+	msgChanged     = i18n.Message("The gateway's certificate has changed, so nothing connects to it: tls_fingerprint is %[1]s, and its fingerprint is %[2]s now. If its owner has renewed it, set tls_fingerprint to the new one; otherwise somebody else may answer there.")
 	msgNoGateway   = i18n.Message("What answers at that address is no OpenClaw gateway. See whether the address is right.")
 	msgForbidden   = i18n.Message("The gateway does not trust the proxy in front of it. Put the proxy into the gateway's gateway.trustedProxies.")
 	msgSilent      = i18n.Message("The gateway does not answer, so it is connected to anew.")

@@ -144,8 +144,7 @@ func (l *Link) run(ctx context.Context) {
 			level = slog.LevelDebug
 		}
 		told = t.Problem
-		l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", "problem", t.Problem,
-			"error", t.Error())
+		l.logProblem(ctx, level, t)
 		var d time.Duration
 		l.update(func() {
 			d = retryDelay(t, l.shortenDelay(pause.Next()))
@@ -161,6 +160,22 @@ func (l *Link) run(ctx context.Context) {
 		l.closed, l.conn = true, nil
 		l.state.Connected, l.state.Since, l.state.NextTry = false, time.Time{}, time.Time{}
 	})
+}
+
+// logProblem logs why there is no connection. A changed certificate is an error: somebody else may
+// answer at the address.
+func (l *Link) logProblem(ctx context.Context, level slog.Level, t *ConnectionError) {
+	args := []any{"problem", t.Problem, "error", t.Error()}
+	if c := t.Certificate; c != nil {
+		args = append(args, "fingerprint", c.Shown)
+		if c.Pinned != "" {
+			args = append(args, "pinned", c.Pinned)
+		}
+		if level == slog.LevelWarn && t.Problem == Changed {
+			level = slog.LevelError
+		}
+	}
+	l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", args...)
 }
 
 // shortenDelay returns the delay, shortened while a caller waits. The caller holds mu.

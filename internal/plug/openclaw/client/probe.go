@@ -25,10 +25,13 @@ const probeTimeout = 5 * time.Second
 var errNotGateway = i18n.Message("what answers there is no gateway of OpenClaw").Errorf()
 
 // Probe returns an error unless an address responds like a gateway. It does not identify itself.
-// Transport may be nil.
-func Probe(ctx context.Context, address string, transport http.RoundTripper) error {
+// Pin is as in [Options]; a transport, if it is not nil, verifies certificates itself.
+func Probe(ctx context.Context, address, pin string, transport http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	if transport == nil {
+		transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: tlsConfig(address, pin, nil)}
+	}
 	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: &http.Client{
 		Timeout: probeTimeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -36,6 +39,9 @@ func Probe(ctx context.Context, address string, transport http.RoundTripper) err
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 			return i18n.Message("status %s instead of a WebSocket").Errorf(resp.Status)
+		}
+		if e, ok := errors.AsType[*ConnectionError](err); ok {
+			return e
 		}
 		if e, ok := errors.AsType[*url.Error](err); ok { // what is around it repeats the address
 			return e.Err

@@ -14,12 +14,12 @@ import (
 // Only a response of a gateway is accepted.
 func TestProbe(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	if err := client.Probe(t.Context(), g.URL, nil); err != nil {
+	if err := client.Probe(t.Context(), g.URL, "", nil); err != nil {
 		t.Error(err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	if err := client.Probe(t.Context(), other.URL, nil); err == nil ||
+	if err := client.Probe(t.Context(), other.URL, "", nil); err == nil ||
 		err.Error() != "status 404 Not Found instead of a WebSocket" {
 		t.Errorf("another server is %v", err)
 	}
@@ -28,7 +28,7 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	err = client.Probe(t.Context(), "ws://"+l.Addr().String(), nil)
+	err = client.Probe(t.Context(), "ws://"+l.Addr().String(), "", nil)
 	if err == nil || strings.Contains(err.Error(), "http://") {
 		t.Errorf("nobody greets: %v", err)
 	}

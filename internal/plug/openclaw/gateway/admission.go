@@ -31,7 +31,7 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 		return e
 	}
 	c.g.refusalDelays.reset(c.address)
-	c.person, c.requestedScopes, c.keyHash, c.keyExpires = l.person, p.Scopes, l.hash, !l.key.Expires.IsZero()
+	c.person, c.requestedScopes, c.keyID, c.keyExpires = l.person, p.Scopes, l.key.ID, !l.key.Expires.IsZero()
 	c.keyRules = l.key.Rules
 	c.scopes = grantedScopes(p, l.scopes)
 	c.isAdmin = slices.Contains(c.scopes, wire.ScopeAdmin)
@@ -217,7 +217,7 @@ func (c *conn) recordPeer(ctx context.Context, p *wire.Connect, l *login) *wire.
 // token would have neither.
 func (c *conn) deviceToken(ctx context.Context) (string, int64) {
 	if c.device == "" || c.role == wire.RoleOperator && (c.access.OnlyBot != 0 ||
-		c.keyHash != "" && (c.access.Rules != defaultRules || c.keyExpires)) {
+		c.keyID != "" && (c.access.Rules != defaultRules || c.keyExpires)) {
 		return "", 0
 	}
 	peer, err := c.g.Store.Peers.ByID(ctx, c.device)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,10 +38,12 @@ const (
 
 // session is a conversation with a bot.
 type session struct {
-	key   string // as clients know it: agent:<agent>:<name>
-	agent string // as named by the client
-	name  string
-	bot   store.Bot
+	key          string // agent:<number of the bot>:<name>
+	shown        string // agent:<agent>:<name>
+	agent        string // as named by the client: the number of the bot, its name, or [mainAgent]
+	name         string
+	bot          store.Bot
+	conversation string // of its exchanges; empty: not looked up yet
 }
 
 // session returns the conversation with a key. only is the only bot that may be used; 0: any of
@@ -57,10 +60,10 @@ func (g *Gateway) session(ctx context.Context, person string, only int64, key, a
 	if s.agent == "" {
 		s.agent = mainAgent
 	}
-	if s.name == "" || utf8.RuneCountInString(s.name) > wire.MaxSessionKey {
+	if s.name == "" || utf8.RuneCountInString(s.name) > wire.MaxSessionKey || !isReadable(s.name) {
 		return s, wire.Invalid("invalid session key")
 	}
-	s.key = "agent:" + s.agent + ":" + s.name
+	s.shown = sessionKey(s.agent, s.name)
 	var err error
 	s.bot, err = g.agentBot(ctx, person, only, s.agent)
 	switch {
@@ -69,6 +72,7 @@ func (g *Gateway) session(ctx context.Context, person string, only int64, key, a
 	case err != nil:
 		return s, g.internalError(err)
 	}
+	s.key = sessionKey(botID(s.bot), s.name)
 	return s, nil
 }
 
@@ -113,7 +117,7 @@ func (g *Gateway) agentsList(ctx context.Context, c *conn, _ []byte) (any, *wire
 		Agents  []agent `json:"agents"`
 	}{mainAgent, mainAgent, "per-sender", []agent{}}
 	for i, b := range bots {
-		id := strconv.FormatInt(b.Number, 10)
+		id := botID(b)
 		if i == 0 {
 			out.Default = id // mainAgent is an alias of it and not listed
 		}
@@ -142,7 +146,8 @@ type question struct {
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
 		Bot: q.session.bot.Number, Channel: channel, Address: q.address, Person: asker(q.owner), KeyRules: q.bound,
-		BotOnly: q.singleBot, Conversation: q.session.name, Lang: i18n.ParseLang(q.lang, i18n.English), Parts: q.parts,
+		BotOnly: q.singleBot, Conversation: q.session.conversation, Lang: i18n.ParseLang(q.lang, i18n.English),
+		Parts: q.parts,
 	}
 }
 
@@ -151,24 +156,43 @@ func (g *Gateway) chatSend(ctx context.Context, c *conn, params []byte) (any, *w
 	if json.Unmarshal(params, &p) != nil {
 		return nil, wire.Invalid("invalid " + wire.MethodChatSend + " params")
 	}
-	parts, e := partsOf(p.Message, p.Attachments)
-	if e != nil {
-		return nil, e
-	}
 	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, p.AgentID)
 	if e != nil {
 		return nil, e
 	}
-	r, again, e := g.runs.start(g, &question{
+	return g.ask(ctx, c, s, &p)
+}
+
+// sessionSend serves sessions.send, which is chat.send with other names.
+func (g *Gateway) sessionSend(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
+	var p wire.ChatSend
+	if json.Unmarshal(params, &p) != nil {
+		return nil, wire.Invalid("invalid " + wire.MethodSessionSend + " params")
+	}
+	p.IdempotencyKey = cmp.Or(p.IdempotencyKey, uuid.NewString())
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, field(params, "key"), p.AgentID)
+	if e != nil {
+		return nil, e
+	}
+	return g.ask(ctx, c, s, &p)
+}
+
+// ask sends a message to a bot. The result is a [wire.Run], when it has been sent.
+func (g *Gateway) ask(ctx context.Context, c *conn, s session, p *wire.ChatSend) (out answered, _ *wire.Error) {
+	parts, e := partsOf(p.Message, p.Attachments)
+	if e != nil {
+		return out, e
+	}
+	r, again, e := g.runs.start(ctx, g, &question{
 		owner: c.person.ID, address: c.access.Address, bound: c.access.KeyRules, singleBot: c.access.OnlyBot != 0,
 		lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode,
 		timeout: time.Duration(max(0, min(p.TimeoutMS, maxInvokeTimeout.Milliseconds()))) * time.Millisecond,
 	})
 	if e != nil {
-		return nil, e
+		return out, e
 	}
-	return wire.Run{RunID: p.IdempotencyKey, Status: r.status("started", again), Interrupted: r.interrupted && !again},
-		nil
+	return answered{wire.Run{RunID: p.IdempotencyKey, Status: r.status("started", again),
+		Interrupted: r.interrupted && !again}, r.accept}, nil
 }
 
 // partsOf returns the message and its pictures as parts.
@@ -204,23 +228,35 @@ func (g *Gateway) chatAbort(ctx context.Context, c *conn, params []byte) (any, *
 	if e != nil {
 		return nil, e
 	}
-	id := field(params, "runId")
-	out := wire.AbortResult{OK: true, RunIDs: []string{}}
-	for _, r := range g.runs.running(c.person.ID, s.key) {
-		if (id == "" || r.id == id) && r.abort("rpc") {
-			out.RunIDs = append(out.RunIDs, r.id)
-		}
-	}
-	out.Aborted = len(out.RunIDs) > 0
-	return out, nil
+	stopped := g.abortRuns(c.person.ID, &s, field(params, "runId"))
+	return wire.AbortResult{OK: true, Aborted: len(stopped) > 0, RunIDs: stopped}, nil
 }
+
+// The roles of messages.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
 
 // message is a message in the clients' format.
 type message struct {
-	Role      string `json:"role"`
-	Content   []part `json:"content"`
-	Timestamp int64  `json:"timestamp"`
-	Key       string `json:"idempotencyKey,omitempty"`
+	Role      string       `json:"role"`
+	Content   []part       `json:"content"`
+	Timestamp int64        `json:"timestamp"`
+	Key       string       `json:"idempotencyKey,omitempty"`
+	Meta      *messageMeta `json:"__openclaw,omitempty"`
+}
+
+// messageMeta is what the gateway adds to a message.
+type messageMeta struct {
+	ID    string `json:"id"`
+	RunID string `json:"runId,omitempty"`
+}
+
+// named returns the message with an id made of that of its turn or run.
+func (m message) named(id string) message {
+	m.Meta = &messageMeta{ID: id + ":" + m.Role}
+	return m
 }
 
 type part struct {
@@ -241,40 +277,67 @@ func (g *Gateway) chatHistory(ctx context.Context, c *conn, params []byte) (any,
 	if e != nil {
 		return nil, e
 	}
-	limit := min(max(p.Limit, 0), maxHistory)
-	if limit == 0 {
-		limit = 200
-	}
-	last, err := g.Store.Conversations.Last(ctx, s.bot.Number, asker(c.person.ID), s.name, (limit+1)/2)
-	if err != nil {
+	limit := cmp.Or(min(max(p.Limit, 0), maxHistory), 200)
+	return g.history(ctx, c.person.ID, &s, limit)
+}
+
+// history returns the newest messages of a conversation, with its row if it is stored.
+func (g *Gateway) history(ctx context.Context, owner string, s *session, limit int) (map[string]any, *wire.Error) {
+	x, err := g.Store.ChatSessions.Get(ctx, owner, s.bot.Number, s.name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, g.internalError(err)
 	}
-	messages := []message{}
-	for _, x := range last {
-		messages = append(messages, textMessage("user", x.Question, x.At))
-		if x.Answer != "" {
-			messages = append(messages, textMessage("assistant", x.Answer, x.At))
-		}
+	isStored := err == nil
+	s.conversation = cmp.Or(x.Conversation, s.name) // nothing was said under the bare name
+	messages, e := g.messages(ctx, owner, s, limit)
+	if e != nil {
+		return nil, e
 	}
-	if len(messages) > limit {
-		messages = messages[len(messages)-limit:]
-	}
-	out := map[string]any{"sessionKey": s.key, "sessionId": s.key, "messages": messages, "hasMore": false,
+	out := map[string]any{"sessionKey": s.shown, "sessionId": s.conversation, "messages": messages, "hasMore": false,
 		"totalMessages": len(messages)}
-	if running := g.runs.running(c.person.ID, s.key); len(running) > 0 {
+	if isStored {
+		row, err := g.rowOf(ctx, s.bot, x, false)
+		if err != nil {
+			return nil, g.internalError(err)
+		}
+		row.Key = s.shown
+		out["sessionInfo"] = row
+	}
+	if running := g.runs.running(owner, s.key); len(running) > 0 {
 		out["inFlightRun"] = running[0].inFlight()
 	}
 	return out, nil
 }
 
+// messages returns the newest messages of a conversation, oldest first.
+func (g *Gateway) messages(ctx context.Context, owner string, s *session, limit int) ([]message, *wire.Error) {
+	last, err := g.Store.Conversations.Last(ctx, s.bot.Number, asker(owner), s.conversation, limit)
+	if err != nil {
+		return nil, g.internalError(err)
+	}
+	messages := []message{}
+	for _, x := range last {
+		if x.Question != "" {
+			messages = append(messages, textMessage(roleUser, x.Question, x.At).named(x.Turn))
+		}
+		if x.Answer != "" {
+			messages = append(messages, textMessage(roleAssistant, x.Answer, x.At).named(x.Turn))
+		}
+	}
+	return messages[max(0, len(messages)-limit):], nil
+}
+
 // agent serves the method agent, which is answered twice.
-func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
+func (g *Gateway) agent(ctx context.Context, c *conn, id string, params []byte) (any, *wire.Error) {
 	if e := wire.ShapeAgent.Invalid(params); e != nil {
 		return nil, e
 	}
 	var p wire.Agent
 	if json.Unmarshal(params, &p) != nil {
 		return nil, wire.Invalid("invalid " + wire.MethodAgent + " params")
+	}
+	if strings.TrimSpace(p.System) != "" {
+		return nil, wire.Invalid("extraSystemPrompt is not supported: a bot has its own instructions only")
 	}
 	parts, e := partsOf(p.Message, nil)
 	if e != nil {
@@ -283,11 +346,11 @@ func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 	if p.SessionKey == "" {
 		p.SessionKey = mainAgent
 	}
-	s, e := g.session(g.ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, p.AgentID)
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, p.AgentID)
 	if e != nil {
 		return nil, e
 	}
-	r, again, e := g.runs.start(g, &question{
+	r, again, e := g.runs.start(ctx, g, &question{
 		owner: c.person.ID, address: c.access.Address, bound: c.access.KeyRules, singleBot: c.access.OnlyBot != 0,
 		lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts,
 		timeout: time.Duration(max(0, min(p.Timeout, int64(maxInvokeTimeout/time.Second)))) * time.Second,
@@ -296,9 +359,10 @@ func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 		return nil, e
 	}
 	c.answer(id, encoded(map[string]any{
-		"runId": r.id, "sessionKey": s.key, "agentId": s.agent, "status": r.status("accepted", again),
+		"runId": r.id, "sessionKey": s.shown, "agentId": s.agent, "status": r.status("accepted", again),
 		"acceptedAt": r.began.UnixMilli(),
 	}))
+	r.accept()
 	select {
 	case <-r.done:
 	case <-g.ctx.Done():
@@ -321,7 +385,7 @@ func (g *Gateway) agentWait(ctx context.Context, c *conn, params []byte) (any, *
 	}
 	late := map[string]any{"runId": p.RunID, "status": "timeout"}
 	r := g.runs.find(c.person.ID, p.RunID)
-	if r == nil {
+	if r == nil || !c.opens(r.question.session.bot) {
 		return late, nil
 	}
 	timer := time.NewTimer(limit)
@@ -394,10 +458,13 @@ func (n *node) startRun(key, text string) {
 		defer cancel()
 		s, e := n.g.session(ctx, n.owner, 0, key, "")
 		if e == nil {
-			_, _, e = n.g.runs.start(n.g, &question{
+			var r *run
+			if r, _, e = n.g.runs.start(ctx, n.g, &question{
 				owner: n.owner, address: n.c.access.Address, lang: n.c.person.Lang, session: s, id: uuid.NewString(),
 				parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
-			})
+			}); e == nil {
+				r.accept()
+			}
 		}
 		if e != nil {
 			n.g.Logger.Warn("openclaw: what a node said was not answered", "node", n.id, "error", e.Message)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
@@ -65,7 +66,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	turn := <-asked
-	if turn.Bot != bot.Number || turn.Channel != "openclaw" || turn.Text() != "hi" || turn.Conversation != "dev9" ||
+	if turn.Bot != bot.Number || turn.Channel != "openclaw" || turn.Text() != "hi" || !strings.HasPrefix(turn.Conversation, "dev9#") ||
 		turn.Person != "openclaw:"+r.Person.ID {
 		t.Errorf("%+v", turn)
 	}
@@ -261,8 +262,25 @@ func TestVoice(t *testing.T) {
 	if got := strings.Join([]string{<-turns, <-turns}, " "); got != "hi more" || len(turns) != 0 {
 		t.Errorf("the bot heard %s", got)
 	}
-	if got := tell("mcp.notification", m{}); got["handled"] != false || got["reason"] != "unsupported_event" {
+	if got := tell("kitchen.fire", m{}); got["handled"] != false || got["reason"] != "unsupported_event" {
 		t.Errorf("%v", got)
+	}
+	for _, bad := range []m{{}, {"jsonrpc": "2.0", "id": 1, "method": "x"}} {
+		if got := tell(wire.NodeMCPNotification, bad); got["handled"] != false || got["reason"] != "invalid_payload" {
+			t.Errorf("%v", got)
+		}
+	}
+	// What an MCP server behind a foreign node tells reaches operators.
+	op := r.operator(r.token)
+	call[m](op, "notices.subscribe", m{})
+	if got := tell(wire.NodeMCPNotification, m{"jsonrpc": "2.0", "method": "notifications/button",
+		"params": m{"pressed": true}}); got["handled"] != true {
+		t.Errorf("%v", got)
+	}
+	heardOf := decoded[m](t, op.await(gateway.EventNotification, nil))
+	if heardOf["nodeId"] != n.ID() || heardOf["method"] != "notifications/button" ||
+		heardOf["params"].(m)["pressed"] != true {
+		t.Errorf("an operator hears %v", heardOf)
 	}
 	told, stop := r.Hub.SubscribeNotices(r.Person.ID)
 	defer stop()

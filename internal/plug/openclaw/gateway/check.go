@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	msgPairsWait     = i18n.Message("programs that ask to be paired: %d, such as %s")
 	msgSurfacesWait  = i18n.Message("nodes whose commands wait to be approved: %d, such as %s")
 	msgAllowUseless  = i18n.Message("no node declares %s")
+	msgNodesPin      = i18n.Message("%s has a certificate of its own; OpenClaw's programs take it with --tls-fingerprint %s")
 	msgNodesNoTLS    = i18n.Message("%s is not encrypted, which OpenClaw's programs accept from addresses nearby alone")
 	msgNodesNoSocket = i18n.Message("WebSockets do not get to %s: %s")
 
@@ -43,6 +45,8 @@ type CheckOptions struct {
 	Allow      []string
 	Configured bool
 	PublicURL  string
+	// Fingerprint is that of the certificate of the server itself; empty: it speaks no TLS.
+	Fingerprint string
 	// URL is the address of the running server as seen from this machine, and Transport connects to
 	// it. Connected returns the ids of its connected nodes. Empty: no server runs.
 	URL       string
@@ -123,7 +127,7 @@ func (c *checker) checkServer(ctx context.Context) {
 		return
 	}
 	address := "ws" + strings.TrimPrefix(c.URL, "http")
-	if err := client.Probe(ctx, address, c.Transport); err != nil {
+	if err := client.Probe(ctx, address, "", c.Transport); err != nil {
 		c.Fail(name, msgNodesMute.With(address, c.Explained(err)), adviceNodesMute.With(c.Flags))
 		return
 	}
@@ -151,7 +155,12 @@ func (c *checker) checkPublicURL(ctx context.Context) {
 		c.Warn(msgCheckNodes.With(), msgNodesNoTLS.With(c.PublicURL), adviceNodesTLS.With(c.Flags))
 		return
 	}
-	if err := client.Probe(ctx, address, nil); err != nil {
+	err = client.Probe(ctx, address, "", nil)
+	e, ok := errors.AsType[*client.ConnectionError](err)
+	switch {
+	case ok && e.Certificate != nil && e.Certificate.Shown == c.Fingerprint:
+		c.OK(msgCheckNodes.With(), msgNodesPin.With(address, c.Fingerprint))
+	case err != nil:
 		c.Warn(msgCheckNodes.With(), msgNodesNoSocket.With(address, c.Explained(err)), adviceNodesSocket.With(c.Flags))
 	}
 }

@@ -55,7 +55,7 @@ type conn struct {
 	requestedScopes []string // requested by the client
 	device          string   // id; empty: none
 	secret          int64    // id of the peer's device token; 0: authenticated with a key
-	keyHash         string   // of the key; empty: authenticated with a device token
+	keyID           string   // of the key; empty: authenticated with a device token
 	keyExpires      bool     // the key expires some day
 	keyRules        string   // rules of the key, as stored
 	access          hub.Access
@@ -71,6 +71,7 @@ type conn struct {
 
 	mu                sync.Mutex
 	sessions          map[string]bool // subscribed conversations
+	hearsSessions     bool            // subscribed to the list of conversations
 	stopNotifications func()          // ends notices; nil: not subscribed
 }
 
@@ -364,6 +365,9 @@ func (c *conn) countUnauthorized(e *wire.Error) {
 
 // canSee reports whether the client may see what belongs to a person.
 func (c *conn) canSee(owner string) bool { return owner == c.person.ID || c.isAdmin }
+
+// opens reports whether the client's key opens a bot of its person.
+func (c *conn) opens(b store.Bot) bool { return c.access.OnlyBot == 0 || c.access.OnlyBot == b.Number }
 
 // hasScope reports whether an operator has a scope.
 func (c *conn) hasScope(scope string) bool { return wire.HasScope(c.scopes, scope) }

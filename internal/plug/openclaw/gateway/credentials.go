@@ -12,7 +12,6 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
 
@@ -20,7 +19,6 @@ import (
 type login struct {
 	person store.Person
 	key    store.Key // zero: device token
-	hash   string    // of the key
 	scopes []string  // as an operator
 	peer   store.Peer
 }
@@ -76,7 +74,7 @@ func (c *conn) byKey(ctx context.Context, p *wire.Connect, secret string) (login
 	if err != nil {
 		return login{}, err
 	}
-	l := login{person: who.Person, key: who.Key, hash: seal.Hash(secret), scopes: who.OperatorScopes()}
+	l := login{person: who.Person, key: who.Key, scopes: who.OperatorScopes()}
 	if hub.AreNarrow(who.Key.Rules) {
 		l.scopes = slices.DeleteFunc(l.scopes, isDecisionScope)
 	}
@@ -222,10 +220,10 @@ func isDecisionScope(scope string) bool {
 
 // isCredentialValid reports whether an operator's credential is still valid.
 func (c *conn) isCredentialValid(ctx context.Context) bool {
-	if c.keyHash == "" {
+	if c.keyID == "" {
 		return true // watchPeers handles changes of peers
 	}
-	who, err := c.g.keys.Recheck(ctx, c.keyHash, account.ScopeOperator, account.ScopeAdmin, account.ScopeNode)
+	who, err := c.g.keys.Recheck(ctx, c.keyID, account.ScopeOperator, account.ScopeAdmin, account.ScopeNode)
 	if account.Refused(err) || err == nil && who.Key.Rules != c.keyRules {
 		return false
 	}

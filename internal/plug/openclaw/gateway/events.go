@@ -18,7 +18,9 @@ type broadcastEvent struct {
 	Owner   string          `json:"owner,omitempty"` // person whose operators receive it
 	Scope   string          `json:"scope,omitempty"` // scope they need
 	Session string          `json:"session,omitempty"`
-	Node    string          `json:"node,omitempty"` // node that receives it too
+	Bot     int64           `json:"bot,omitempty"`   // of the session
+	Index   bool            `json:"index,omitempty"` // only for those who follow the list of sessions, or this session
+	Node    string          `json:"node,omitempty"`  // node that receives it too
 
 	Peer string `json:"peer,omitempty"` // id of a changed peer
 }
@@ -61,6 +63,11 @@ func (g *Gateway) deliver(t broadcastEvent) {
 		case t.Session == "":
 			c.event(t.Event, t.Payload, true)
 		case c.person.ID != t.Owner: // administrators do not receive conversations of others
+		case c.access.OnlyBot != 0 && c.access.OnlyBot != t.Bot:
+		case t.Index:
+			if c.follows(t.Session, t.Event) {
+				c.event(t.Event, t.Payload, !c.sessionScoped)
+			}
 		case !c.sessionScoped:
 			c.event(t.Event, t.Payload, true)
 		case c.isSubscribed(t.Session):
@@ -70,7 +77,7 @@ func (g *Gateway) deliver(t broadcastEvent) {
 	if n := g.node(t.Node); t.Node != "" && n != nil {
 		n.c.event(t.Event, t.Payload, false)
 	}
-	if t.Session == "" {
+	if t.Session == "" || t.Index {
 		return
 	}
 	for _, n := range g.listeners(t.Owner, t.Session) {

@@ -42,6 +42,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
+	"patchbay/internal/tracing"
 )
 
 const (
@@ -67,6 +68,7 @@ type Options struct {
 	Guard      *account.Guard // counts refused tokens by address; nil: no limit
 	Logger     *slog.Logger   // nil discards
 	Registerer prometheus.Registerer
+	Tracer     *tracing.Tracer                // continues the traces of operators; nil: nothing is traced
 	Address    func(*http.Request) netip.Addr // the client's address; nil: the socket's
 	Version    string                         // of the program
 

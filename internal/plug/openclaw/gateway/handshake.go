@@ -163,7 +163,7 @@ func (g *Gateway) join(c *conn) bool {
 // The events that clients may receive.
 var eventNames = []string{
 	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent,
-	wire.EventChat,
+	wire.EventChat, wire.EventSessionMessage, wire.EventSessionsChanged,
 	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested,
 	wire.EventDeviceResolved, EventNotification,
 }

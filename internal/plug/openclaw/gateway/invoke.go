@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -20,6 +21,12 @@ func (g *Gateway) invoke(ctx context.Context, c *conn, params []byte) ([]byte, *
 	p, e := wire.ParseInvoke(params)
 	if e != nil {
 		return nil, e
+	}
+	if p.Command == wire.CommandRun {
+		if e := checkRun(&p); e != nil {
+			g.metrics.invokes.WithLabelValues(outcomeOf(e)).Inc()
+			return nil, e
+		}
 	}
 	fingerprint := callFingerprint(&p)
 	mine, before, e := g.invokeCache.begin(ctx, c.person.ID, p.IdempotencyKey, fingerprint)
@@ -80,7 +87,7 @@ func (g *Gateway) dispatchInvoke(ctx context.Context, c *conn,
 
 // invokeNode calls a node that is connected to this instance.
 func (g *Gateway) invokeNode(ctx context.Context, c *conn, n *node, p *wire.Invoke) ([]byte, bool, *wire.Error) {
-	if e := n.refuse(p.Command, c.scopes); e != nil {
+	if e := n.refuse(p.Command, c.scopes, p.ByMethod); e != nil {
 		return nil, false, e
 	}
 	inv := &invocation{command: commandOf(p)}
@@ -97,7 +104,7 @@ func (g *Gateway) invokeNode(ctx context.Context, c *conn, n *node, p *wire.Invo
 		return nil, false, wire.PairingChanged
 	}
 	access := c.caller(n.owner)
-	access.Rules = c.nodeRules
+	access.Rules, access.Unchecked = c.nodeRules, true
 	_, err := g.Hub.Call(context.WithValue(ctx, invocationKey{}, inv), access, name, &call)
 	switch {
 	case inv.err != nil:
@@ -124,7 +131,11 @@ func (g *Gateway) invokeRemote(ctx context.Context, c *conn, p *wire.Invoke) ([]
 		return nil, false, g.internalError(err)
 	}
 	surface := surfaceOf(peer)
-	if e := g.policy.Refuse(&surface, p.Command, c.scopes); e != nil {
+	e := g.policy.Refuse(&surface, p.Command, c.scopes)
+	if p.ByMethod && isExecPolicy(p.Command) {
+		e = g.policy.RefuseExecPolicy(&surface, p.Command)
+	}
+	if e != nil {
 		return nil, false, e
 	}
 	o, held, tools := g.Hub.FindProvider(ProviderID(peer.ID))
@@ -141,7 +152,7 @@ func (g *Gateway) invokeRemote(ctx context.Context, c *conn, p *wire.Invoke) ([]
 		return nil, false, wire.NotConnected
 	}
 	access := c.caller(peer.Owner)
-	access.Rules = c.nodeRules
+	access.Rules, access.Unchecked = c.nodeRules, true
 	cmd := commandOf(p)
 	call := tool.Call{Args: argsOf(p.Params), Meta: encoded(map[string]command{metaInvoke: cmd})}
 	if p.Timeout() > 0 {
@@ -205,39 +216,28 @@ func (g *Gateway) internalError(err error) *wire.Error {
 	return &wire.Error{Code: wire.Unavailable, Message: "the server failed; try again later", Retryable: true}
 }
 
-// fromToolError converts an error of the hub, or of a provider that is no node, for operators.
+// fromToolError converts an error of the hub about a node for operators.
 func fromToolError(e *tool.Error) *wire.Error {
-	code := strings.ToUpper(string(e.Code))
-	sent := true
 	switch e.Code {
 	case tool.Offline:
 		return wire.NotConnected
-	case tool.Unknown:
-		code, sent = "-32601", false
-	case tool.BadArgs:
-		code, sent = "-32602", false
-	case tool.Denied, tool.RateLimited, tool.Busy, tool.Stopping:
-		sent = false
 	case tool.TimedOut:
 		return errTimedOut
-	case tool.Lost:
-		code = wire.NodeDisconnected
 	}
-	if e.RPC != 0 {
-		code = encodedNumber(e.RPC)
+	f := mcpnode.FailureOf(e)
+	if e.Code == tool.Lost {
+		f.Code = wire.NodeDisconnected
 	}
-	failed := wire.NodeFailed(&wire.NodeError{Code: code, Message: e.Told})
-	if !sent {
-		failed.Details = encoded(struct {
-			Node wire.NodeError `json:"nodeError"`
-			Sent bool           `json:"nodeCommandDispatched"`
-		}{wire.NodeError{Code: code, Message: e.Told}, false})
-		failed.Retryable = e.Code == tool.RateLimited || e.Code == tool.Busy || e.Code == tool.Stopping
-	}
-	return failed
+	return nodeFailure(f)
 }
 
-func encodedNumber(n int) string { return string(encoded(n)) }
+// nodeFailure returns the response for a command that was not carried out.
+func nodeFailure(f *mcpnode.Failure) *wire.Error {
+	if !f.Sent {
+		return wire.NodeUnreached(&f.NodeError, f.Retryable)
+	}
+	return wire.NodeFailed(&f.NodeError)
+}
 
 // visibleTools returns the tools of one provider that an operator may use, with their own names.
 func (g *Gateway) visibleTools(c *conn, o hub.ProviderRef) ([]*hub.RegisteredTool, *wire.Error) {

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/tracing"
 )
 
 // Patchbay's extension of OpenClaw's protocol: subscribed operators receive the notifications of
@@ -39,20 +40,17 @@ func (g *Gateway) methodTable() map[string]method {
 			*wire.Error) {
 			return g.presenceList(c), nil
 		}},
-		wire.MethodNodeList:       {wire.ShapeNodeList, "", g.nodeList},
-		wire.MethodNodeDescribe:   {wire.ShapeNodeDescribe, "", g.nodeDescribe},
-		wire.MethodNodeRename:     {wire.ShapeNodeRename, "", g.nodeRename},
-		wire.MethodNodePairList:   {wire.ShapeNodePairList, "", g.nodePairs},
-		wire.MethodNodeApprove:    {wire.ShapeNodeApprove, "", g.nodeApprove},
-		wire.MethodNodeReject:     {wire.ShapeNodeReject, "", g.nodeReject},
-		wire.MethodNodeRemove:     {wire.ShapeNodeRemove, "", g.nodeRemove},
-		wire.MethodDevicePairList: {wire.ShapeDevicePairList, "", g.devicePairs},
-		wire.MethodDeviceApprove:  {wire.ShapeDeviceApprove, "", g.deviceApprove},
-		wire.MethodDeviceReject:   {wire.ShapeDeviceReject, "", g.deviceReject},
-		wire.MethodDeviceRemove:   {wire.ShapeDeviceRemove, "", g.deviceRemove},
-		wire.MethodSessionsList: {run: func(context.Context, *conn, []byte) (any, *wire.Error) {
-			return map[string]any{"ts": time.Now().UnixMilli(), "count": 0, "sessions": []any{}}, nil
-		}},
+		wire.MethodNodeList:          {wire.ShapeNodeList, "", g.nodeList},
+		wire.MethodNodeDescribe:      {wire.ShapeNodeDescribe, "", g.nodeDescribe},
+		wire.MethodNodeRename:        {wire.ShapeNodeRename, "", g.nodeRename},
+		wire.MethodNodePairList:      {wire.ShapeNodePairList, "", g.nodePairs},
+		wire.MethodNodeApprove:       {wire.ShapeNodeApprove, "", g.nodeApprove},
+		wire.MethodNodeReject:        {wire.ShapeNodeReject, "", g.nodeReject},
+		wire.MethodNodeRemove:        {wire.ShapeNodeRemove, "", g.nodeRemove},
+		wire.MethodDevicePairList:    {wire.ShapeDevicePairList, "", g.devicePairs},
+		wire.MethodDeviceApprove:     {wire.ShapeDeviceApprove, "", g.deviceApprove},
+		wire.MethodDeviceReject:      {wire.ShapeDeviceReject, "", g.deviceReject},
+		wire.MethodDeviceRemove:      {wire.ShapeDeviceRemove, "", g.deviceRemove},
 		wire.MethodAgentsList:        {run: g.agentsList},
 		wire.MethodAgentWait:         {wire.ShapeAgentWait, "", g.agentWait},
 		wire.MethodChatSend:          {wire.ShapeChatSend, "", g.chatSend},
@@ -61,7 +59,51 @@ func (g *Gateway) methodTable() map[string]method {
 		wire.MethodSubscribe:         {wire.ShapeSubscribe, "", g.subscribe},
 		wire.MethodUnsubscribe:       {run: g.unsubscribe},
 		MethodNotificationsSubscribe: {scope: wire.ScopeRead, run: g.subscribeNotifications},
+
+		wire.MethodExecPolicyGet:     {wire.ShapeExecPolicyGet, "", g.execPolicyGet},
+		wire.MethodExecPolicySet:     {wire.ShapeExecPolicySet, "", g.execPolicySet},
+		wire.MethodNodeExecPolicyGet: {wire.ShapeNodeExecPolicyGet, "", g.nodeExecPolicyGet},
+		wire.MethodNodeExecPolicySet: {wire.ShapeNodeExecPolicySet, "", g.nodeExecPolicySet},
+
+		wire.MethodChatStartup:       {wire.ShapeChatHistory, "", g.chatHistory},
+		wire.MethodChatMetadata:      {run: g.chatMetadata},
+		wire.MethodChatInject:        {wire.ShapeChatInject, "", g.chatInject},
+		wire.MethodSend:              {run: g.sendMessage},
+		wire.MethodSessionsList:      {wire.ShapeSessionsList, "", g.sessionsList},
+		wire.MethodSessionsSubscribe: {wire.ShapeSessionsList, "", g.sessionsSubscribe},
+		wire.MethodSessionDescribe:   {wire.ShapeSessionDescribe, "", g.sessionDescribe},
+		wire.MethodSessionResolve:    {run: g.sessionResolve},
+		wire.MethodSessionGet:        {run: g.sessionGet},
+		wire.MethodSessionPreview:    {wire.ShapeSessionPreview, "", g.sessionPreview},
+		wire.MethodSessionCreate:     {wire.ShapeSessionCreate, "", g.sessionCreate},
+		wire.MethodSessionPatch:      {wire.ShapeSessionPatch, "", g.sessionPatch},
+		wire.MethodSessionReset:      {wire.ShapeSessionReset, "", g.sessionReset},
+		wire.MethodSessionDelete:     {wire.ShapeSessionDelete, "", g.sessionDelete},
+		wire.MethodSessionSend:       {wire.ShapeSessionSend, "", g.sessionSend},
+		wire.MethodSessionAbort:      {wire.ShapeSessionAbort, "", g.sessionAbort},
+		wire.MethodSessionCompact:    {wire.ShapeSessionCompact, "", g.sessionCompact},
+		wire.MethodAgentIdentity:     {run: g.agentIdentity},
+		wire.MethodToolsCatalog:      {run: g.toolsCatalog},
+		wire.MethodCommandsList:      {run: empty("commands")},
+		wire.MethodModelsList:        {run: empty("models")},
+		wire.MethodQuestionList:      {run: empty("questions")},
+		wire.MethodTaskSuggestions:   {run: empty("suggestions")},
+		wire.MethodApprovalList: {run: func(context.Context, *conn, []byte) (any, *wire.Error) {
+			return []any{}, nil
+		}},
 	}
+}
+
+// empty returns a method with a list of what there is none of here: bots have no commands that
+// begin with a slash, no choice of models, and ask nothing by these ways.
+func empty(name string) func(context.Context, *conn, []byte) (any, *wire.Error) {
+	return func(context.Context, *conn, []byte) (any, *wire.Error) { return map[string]any{name: []any{}}, nil }
+}
+
+// answered is a result, and what happens when it is on its way to the client.
+type answered struct {
+	result any
+	then   func()
 }
 
 // nodeMethods are the methods of nodes.
@@ -123,16 +165,17 @@ func (c *conn) serveOperator(req *wire.Request) {
 		return
 	}
 	id, name, params := req.ID, req.Method, bytes.Clone(req.Params)
+	ctx := g.Tracer.Continue(g.ctx, tracing.Link{Parent: req.Traceparent})
 	if !g.spawn(func() {
 		defer c.running.Add(-1)
-		c.handleRequest(id, name, m, params)
+		c.handleRequest(ctx, id, name, m, params)
 	}) {
 		c.running.Add(-1)
 	}
 }
 
 // handleRequest answers a request.
-func (c *conn) handleRequest(id, name string, m method, params []byte) {
+func (c *conn) handleRequest(ctx context.Context, id, name string, m method, params []byte) {
 	g := c.g
 	if !c.isCredentialValid(g.ctx) {
 		c.closeWith(errAuthChanged)
@@ -143,21 +186,21 @@ func (c *conn) handleRequest(id, name string, m method, params []byte) {
 	switch name {
 	case wire.MethodNodeInvoke:
 		var payload []byte
-		payload, e = g.invoke(g.ctx, c, params)
+		payload, e = g.invoke(ctx, c, params)
 		if e == nil {
 			g.metrics.invoked[0].Inc()
 			c.answer(id, payload)
 			return
 		}
 	case wire.MethodAgent:
-		out, e = g.agent(c, id, params)
+		out, e = g.agent(ctx, c, id, params)
 	default:
-		ctx, cancel := context.WithTimeout(g.ctx, 2*databaseTimeout)
+		limited, cancel := context.WithTimeout(ctx, 2*databaseTimeout)
 		if name == wire.MethodAgentWait {
 			cancel()
-			ctx, cancel = context.WithCancel(g.ctx)
+			limited, cancel = context.WithCancel(ctx)
 		}
-		out, e = m.run(ctx, c, params)
+		out, e = m.run(limited, c, params)
 		cancel()
 	}
 	if e != nil {
@@ -166,6 +209,10 @@ func (c *conn) handleRequest(id, name string, m method, params []byte) {
 		return
 	}
 	g.metrics.requests.WithLabelValues(name, "ok").Inc()
+	if a, ok := out.(answered); ok {
+		out = a.result
+		defer a.then()
+	}
 	switch v := out.(type) {
 	case json.RawMessage:
 		c.answer(id, v)
@@ -217,6 +264,14 @@ func (c *conn) isSubscribed(session string) bool {
 	return c.sessions[session]
 }
 
+// follows reports whether the client receives an event about the list of conversations, or what is
+// said in one of them.
+func (c *conn) follows(session, event string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hearsSessions || event == wire.EventSessionMessage && c.sessions[session]
+}
+
 func (g *Gateway) subscribe(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
 	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, field(params, "key"), field(params, "agentId"))
 	if e != nil {
@@ -231,7 +286,7 @@ func (g *Gateway) subscribe(ctx context.Context, c *conn, params []byte) (any, *
 		return nil, wire.Invalid("too many subscriptions")
 	}
 	c.sessions[s.key] = true
-	return map[string]any{"subscribed": true, "key": s.key}, nil
+	return map[string]any{"subscribed": true, "key": s.shown}, nil
 }
 
 func (g *Gateway) unsubscribe(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
@@ -242,11 +297,14 @@ func (g *Gateway) unsubscribe(ctx context.Context, c *conn, params []byte) (any,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.sessions, s.key)
-	return map[string]any{"subscribed": false, "key": s.key}, nil
+	return map[string]any{"subscribed": false, "key": s.shown}, nil
 }
 
 // subscribeNotifications subscribes the client to the notifications of devices.
 func (g *Gateway) subscribeNotifications(_ context.Context, c *conn, _ []byte) (any, *wire.Error) {
+	if c.access.OnlyBot != 0 {
+		return nil, &wire.Error{Code: wire.Forbidden, Message: "a key for one bot hears no notices"}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopNotifications != nil {

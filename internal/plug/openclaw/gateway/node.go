@@ -165,13 +165,16 @@ func (n *node) isApproved() bool {
 	return !n.peer.SurfaceAt.IsZero()
 }
 
-// refuse returns why an operator may not call a command, or nil.
-func (n *node) refuse(command string, scopes []string) *wire.Error {
+// refuse returns why an operator may not call a command, or nil. ByMethod is true for commands that
+// operators reach by a method of their own.
+func (n *node) refuse(command string, scopes []string, byMethod bool) *wire.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case n.peer.SurfaceAt.IsZero():
 		return wire.PairingChanged
+	case byMethod && isExecPolicy(command):
+		return n.g.policy.RefuseExecPolicy(&n.surface, command)
 	case n.hasCommand(command) && !slices.Contains(n.restricted, command):
 		return nil
 	}

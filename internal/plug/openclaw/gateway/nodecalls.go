@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -176,17 +177,31 @@ func (n *node) handleEvent(params []byte) ([]byte, *wire.Error) {
 	case wire.NodeAgentRequest:
 		return n.agentRequest(ev.Payload)
 	case wire.NodeNotifications, "exec.started", "exec.finished", "exec.denied":
-		n.mu.Lock()
-		socket := n.registration
-		n.mu.Unlock()
-		if socket != nil {
-			socket.Notify(ev.Event, bytes.Clone(ev.Payload))
-		}
+		n.notify(ev.Event, ev.Payload)
 		return okPayload, nil
+	case wire.NodeMCPNotification:
+		m, err := jsonrpc.Parse(ev.Payload)
+		if err != nil || m.Method == "" || m.IsRequest() {
+			return encoded(wire.EventAck{OK: true, Event: ev.Event, Handled: new(false), Reason: "invalid_payload"}),
+				nil
+		}
+		n.notify(m.Method, m.Params)
+		return handled("relayed"), nil
 	case "push.apns.register":
 		return okPayload, nil
 	}
 	return encoded(wire.UnsupportedEvent(ev.Event)), nil
+}
+
+// notify tells the subscribers of notices what the node has told. Params share memory with the
+// frame.
+func (n *node) notify(method string, params []byte) {
+	n.mu.Lock()
+	socket := n.registration
+	n.mu.Unlock()
+	if socket != nil {
+		socket.Notify(method, bytes.Clone(params))
+	}
 }
 
 // withTimestamp adds the time to a node's report about its machine, an object.

@@ -47,7 +47,7 @@ var doMethods = map[string]bool{
 	wire.MethodNodeInvoke:   true,
 	wire.MethodNodePairList: true, wire.MethodNodeApprove: true, wire.MethodNodeReject: true,
 	wire.MethodDevicePairList: true, wire.MethodDeviceApprove: true, wire.MethodDeviceReject: true,
-	wire.MethodDeviceRemove: true,
+	wire.MethodDeviceRemove: true, wire.MethodNodeExecPolicyGet: true, wire.MethodNodeExecPolicySet: true,
 }
 
 // Do executes a method about nodes or pairing, as if the operator had called it over a

@@ -59,7 +59,10 @@ func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 			"The node has connected again, and has not yet said what it can do; nothing was done. Call again in a moment.", nil)
 	}
 	c := command{Name: call.Tool, Params: call.Args, Timeout: wire.InvokeTimeout, Key: call.ID}
-	wanted := remoteCommand(call.Meta)
+	var wanted *command
+	if call.Caller.Channel == channel { // others have their _meta from programs
+		wanted = remoteCommand(call.Meta)
+	}
 	switch {
 	case published != nil:
 		c.Name = published.Command
@@ -68,14 +71,27 @@ func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 			c.Params = encoded(wire.ToolCall{Server: published.MCP.Server, Tool: published.MCP.Tool,
 				Arguments: call.Args})
 		}
-	case wanted != nil && call.Caller.Channel == channel:
+	case wanted != nil:
 		wanted.Name = call.Tool
 		c = *wanted
 	case call.Tool == wire.CommandTool:
 		c.Timeout = wire.ToolTimeout
 	}
-	if e := n.refuse(c.Name, []string{wire.ScopeAdmin}); e != nil {
+	if e := n.refuse(c.Name, []string{wire.ScopeAdmin}, wanted != nil); e != nil {
 		return nil, toolError(e) // changed since it was registered
+	}
+	if c.Name == wire.CommandRun && wanted == nil {
+		r, err := n.run(ctx, &c, call)
+		if failed, ok := errors.AsType[*wire.Error](err); ok {
+			err = toolError(failed)
+		}
+		switch {
+		case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, err
+		}
+		return anyResult(r.Value()), nil
 	}
 	r, e := n.runCommand(ctx, &c)
 	switch {

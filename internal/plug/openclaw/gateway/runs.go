@@ -50,6 +50,7 @@ type run struct {
 	interrupted bool // aborted in favor of a newer run
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
+	accepted    chan struct{} // closed when its asker has been told that it begins
 	done        chan struct{} // closed when it has finished
 
 	mu         sync.Mutex
@@ -62,8 +63,17 @@ type run struct {
 	errorText  string      // set if it failed
 }
 
-// start starts a run. again means that the same request was made before.
-func (r *runs) start(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error) {
+// start starts a run, in the trace of ctx, which waits for [run.accept]. again means that the same
+// request was made before.
+func (r *runs) start(ctx context.Context, g *Gateway, q *question) (_ *run, again bool, _ *wire.Error) {
+	if was := r.find(q.owner, q.id); was != nil {
+		return was.again(q)
+	}
+	x, e := g.stored(ctx, q.owner, &q.session)
+	if e != nil {
+		return nil, false, e
+	}
+	q.session.conversation = x.Conversation
 	r.mu.Lock()
 	p := r.people[q.owner]
 	if p == nil {
@@ -74,14 +84,15 @@ func (r *runs) start(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error
 	p.sweep(now)
 	if was := p.byID[q.id]; was != nil {
 		r.mu.Unlock()
-		return was, true, nil
+		return was.again(q)
 	}
 	if p.active >= maxActive {
 		r.mu.Unlock()
 		return nil, false, errBusy
 	}
-	n := &run{g: g, id: q.id, question: q, began: now, done: make(chan struct{}), previous: p.last[q.session.key]}
-	n.ctx, n.cancel = context.WithCancelCause(g.ctx)
+	n := &run{g: g, id: q.id, question: q, began: now, accepted: make(chan struct{}), done: make(chan struct{}),
+		previous: p.last[q.session.key]}
+	n.ctx, n.cancel = context.WithCancelCause(g.Tracer.Under(g.ctx, ctx))
 	before := n.previous
 	if before != nil && q.mode == wire.QueueInterrupt {
 		n.interrupted, n.previous = true, nil
@@ -102,7 +113,19 @@ func (r *runs) start(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error
 		r.finish(n)
 		return nil, false, errStopping
 	}
+	g.said(ctx, q, n.id, textMessage(roleUser, q.text(), now))
 	return n, false, nil
+}
+
+// errOtherRun means that an idempotency key belongs to a message of another conversation.
+var errOtherRun = wire.Invalid("idempotencyKey was used for another conversation")
+
+// again returns the run for a message with the same idempotency key.
+func (n *run) again(q *question) (_ *run, again bool, _ *wire.Error) {
+	if n.question.session.key != q.session.key {
+		return nil, false, errOtherRun
+	}
+	return n, true, nil
 }
 
 // sweep removes finished runs that are too old or too many.
@@ -171,10 +194,26 @@ func (r *runs) find(owner, id string) *run {
 	return nil
 }
 
+// accept lets a run begin: its asker has been told. OpenClaw's terminal program waits for ever for
+// a run that ends before the response to its request.
+func (n *run) accept() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.accepted:
+	default:
+		close(n.accepted)
+	}
+}
+
 // answer runs the bot and sends its answer as events.
 func (n *run) answer() {
 	defer n.g.runs.finish(n)
 	defer n.cancel(nil)
+	select {
+	case <-n.accepted:
+	case <-n.ctx.Done():
+	}
 	if n.previous != nil {
 		select {
 		case <-n.previous.done:
@@ -200,6 +239,11 @@ func (n *run) answer() {
 		})
 	}
 	n.finish(ctx, err)
+	text, status := n.outcome()
+	if status == statusError {
+		text = ""
+	}
+	n.g.ended(n, text)
 }
 
 // appendText appends a piece of the answer. Pieces in quick succession are sent together.
@@ -244,7 +288,7 @@ func (n *run) message() []byte {
 	if n.text == "" {
 		return nil
 	}
-	return encoded(textMessage("assistant", n.text, time.Now()))
+	return encoded(textMessage(roleAssistant, n.text, time.Now()))
 }
 
 // finish sends how the answer ended.
@@ -322,9 +366,9 @@ func (n *run) sendEvent(e *wire.ChatEvent) {
 func (n *run) sendEventLocked(e *wire.ChatEvent) {
 	n.seq++
 	s := &n.question.session
-	e.RunID, e.SessionKey, e.AgentID, e.Seq = n.id, s.key, s.agent, n.seq
-	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventChat,
-		Payload: encoded(e)})
+	e.RunID, e.SessionKey, e.AgentID, e.Seq = n.id, s.shown, s.agent, n.seq
+	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Bot: s.bot.Number,
+		Event: wire.EventChat, Payload: encoded(e)})
 }
 
 // sendAgentEvent sends an agent event, which has more detail.
@@ -339,9 +383,9 @@ func (n *run) sendAgentEvent(stream string, data any) {
 func (n *run) sendAgentEventLocked(stream string, data any) {
 	n.seq++
 	s := &n.question.session
-	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventAgent,
-		Payload: encoded(wire.AgentEvent{
-			RunID: n.id, Stream: stream, Data: encoded(data), SessionKey: s.key, AgentID: s.agent, Seq: n.seq,
+	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Bot: s.bot.Number,
+		Event: wire.EventAgent, Payload: encoded(wire.AgentEvent{
+			RunID: n.id, Stream: stream, Data: encoded(data), SessionKey: s.shown, AgentID: s.agent, Seq: n.seq,
 			TS: time.Now().UnixMilli(),
 		})})
 }
@@ -352,7 +396,7 @@ func (n *run) status(first string, again bool) string {
 	case !again:
 		return first
 	case n.isFinished():
-		return "ok"
+		return statusOK
 	}
 	return "in_flight"
 }
@@ -364,14 +408,24 @@ func (n *run) inFlight() any {
 	return map[string]any{"runId": n.id, "text": n.text, "startedAt": n.began.UnixMilli()}
 }
 
+// The statuses of a finished run, of agent and agent.wait.
+const (
+	statusOK      = "ok"
+	statusError   = "error"
+	statusAborted = "aborted"
+)
+
 // outcome returns the text of a finished run and its status.
 func (n *run) outcome() (text, status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == wire.ChatError {
-		return n.errorText, "error"
+	switch n.state {
+	case wire.ChatError:
+		return n.errorText, statusError
+	case wire.ChatAborted:
+		return n.text, statusAborted
 	}
-	return n.text, "ok"
+	return n.text, statusOK
 }
 
 // result returns the final response of the method agent.
@@ -379,7 +433,10 @@ func (n *run) result() any {
 	text, status := n.outcome()
 	summary := "completed"
 	payloads := []map[string]any{}
-	if status == "error" {
+	if status == statusAborted {
+		summary = statusAborted
+	}
+	if status == statusError {
 		summary = text
 	} else if text != "" {
 		payloads = append(payloads, map[string]any{"text": text, "mediaUrl": nil})

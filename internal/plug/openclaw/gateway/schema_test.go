@@ -31,17 +31,26 @@ var (
 		wire.MethodSkills, wire.MethodRunnerInventory, "node.pluginSurface.refresh", "node.pending.pull",
 		"node.pending.ack",
 		wire.MethodHealth, wire.MethodSystemPresence, // but see published
+		wire.MethodChatStartup, wire.MethodChatMetadata, wire.MethodChatInject, wire.MethodSend,
+		wire.MethodSessionsSubscribe, wire.MethodSessionDescribe, wire.MethodSessionGet, wire.MethodSessionPreview,
+		wire.MethodSessionPatch, wire.MethodSessionReset, wire.MethodSessionSend, wire.MethodSessionAbort,
+		wire.MethodSessionCompact, wire.MethodApprovalList, wire.MethodAgentIdentity, // but see published
+		wire.MethodExecPolicyGet, wire.MethodExecPolicySet, wire.MethodNodeExecPolicyGet,
+		wire.MethodNodeExecPolicySet,         // but see published
 		gateway.MethodNotificationsSubscribe, // Patchbay's own
 	}
 	unpublishedEvents = []string{
 		wire.EventChallenge, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventHostStats,
 		wire.EventHealth, wire.EventPresence, // but see published
+		wire.EventSessionMessage, wire.EventSessionsChanged,
 		gateway.EventNotification, // Patchbay's own
 	}
 	// unpublishedParams are the methods whose parameters the schema does not define.
 	unpublishedParams = []string{
 		wire.MethodHealth, wire.MethodStatus, wire.MethodSystemPresence, wire.MethodRunnerInventory,
 		"node.pluginSurface.refresh", "node.pending.pull",
+		wire.MethodSessionsSubscribe, wire.MethodSessionGet, wire.MethodChatStartup, wire.MethodAgentIdentity,
+		wire.MethodApprovalList,
 		gateway.MethodNotificationsSubscribe,
 	}
 )
@@ -56,7 +65,12 @@ var published = []struct{ kind, path, definition string }{
 	{"result node.list", "nodes.*.nodePluginTools.*", "NodePluginToolDescriptor"},
 	{"result node.describe", "nodePluginTools.*", "NodePluginToolDescriptor"},
 	{"result node.pluginTools.update", "tools.*", "NodePluginToolDescriptor"},
+	{"result agent.identity.get", "", "AgentIdentityResult"},
+	{"result sessions.list", "sessions.*", "SessionRow"},
+	{"result sessions.describe", "session", "SessionRow"},
 	{"result device.pair.list", "pending.*", "DevicePairRequestedEvent"},
+	{"result exec.approvals.get", "", "ExecApprovalsSnapshot"},
+	{"result exec.approvals.node.get", "", "ExecApprovalsNodeSnapshot"},
 	{"refused MISSING_SCOPE", "", "MissingScopeErrorDetails"},
 }
 
@@ -117,6 +131,7 @@ var knownNames = strings.Fields(`
 
 	result:connect result:health result:status result:system-presence result:agents.list result:sessions.list
 	result:node.list result:node.describe result:node.invoke result:node.rename
+	result:exec.approvals.get result:exec.approvals.node.get result:exec.approvals.node.set
 	result:node.pair.list result:node.pair.approve result:node.pair.reject result:node.pair.remove
 	result:device.pair.list result:device.pair.approve result:device.pair.reject result:device.pair.remove
 	result:agent:accepted result:agent:ok result:agent:error result:agent.wait
@@ -131,6 +146,7 @@ var knownNames = strings.Fields(`
 	refused:node.invoke:MISSING_SCOPE refused:node.invoke:PAIRING_CHANGED refused:node.invoke:NOT_CONNECTED refused:node.invoke:UNAVAILABLE
 	refused:node.invoke:INVALID_REQUEST refused:node.list:INVALID_REQUEST refused:node.event:PAIRING_CHANGED refused:node.event:INVALID_REQUEST
 	refused:node.runnerInventory.update:UNAVAILABLE refused:node.pluginSurface.refresh:UNAVAILABLE refused:node.invoke.result:INVALID_REQUEST
+	refused:exec.approvals.set:INVALID_REQUEST refused:exec.approvals.node.get:MISSING_SCOPE
 	refused:device.pair.approve:INVALID_REQUEST refused:chat.send:INVALID_REQUEST refused:what.ever:INVALID_REQUEST refused:?:INVALID_REQUEST`)
 
 // All frames for clients match the published schema.

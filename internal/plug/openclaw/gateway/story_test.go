@@ -82,7 +82,7 @@ func (s *story) device(name string, me wire.Identity) (*sim.Node, string) {
 	s.t.Helper()
 	n := sim.NewNode(sim.Options{
 		URL: s.url, Token: s.token, Identity: me, Name: name, Caps: []string{wire.CapMCP},
-		Commands: []string{"kitchen.echo", "kitchen.fail", wire.CommandTool},
+		Commands: []string{"kitchen.echo", "kitchen.fail", wire.CommandTool, wire.CommandPolicyGet, wire.CommandPolicySet},
 		Handler:  storyHandle, MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, Tools: storyTools,
 	})
 	s.t.Cleanup(n.Close)
@@ -114,6 +114,9 @@ func storyHandle(ctx context.Context, command string, params json.RawMessage) (j
 	if string(params) == `"mute"` {
 		return nil, sim.ErrNoAnswer
 	}
+	if command == wire.CommandPolicyGet || command == wire.CommandPolicySet {
+		return json.RawMessage(`{"path":"p","exists":true,"hash":"h","file":{"version":1}}`), nil
+	}
 	return handle(ctx, command, params)
 }
 
@@ -125,7 +128,7 @@ func (s *story) surface(n *sim.Node, request string) {
 	s.op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}))
 	s.mustFail(n, wire.MethodRunnerInventory, `{"protocolFeatures":[]}`)
 	s.mustFail(n, wire.MethodNodeEvent, `{"event":"node.host.stats","payloadJSON":"{}"}`)
-	call[wire.ApprovedNode](s.op, wire.MethodNodeApprove, m{"requestId": request})
+	call[wire.ApprovedNode](s.boss, wire.MethodNodeApprove, m{"requestId": request})
 	s.op.await(wire.EventNodeResolved, nil)
 	must(s.t, awaitRow(s.op, n.ID(), func(d wire.NodeDetail) bool { return len(d.PluginTools) == 1 }))
 	call[wire.NodeList](s.op, wire.MethodNodeList, m{})
@@ -157,6 +160,11 @@ func (s *story) calls(n *sim.Node) {
 	s.op.refused(wire.MethodNodeInvoke, invokeParams(id, "kitchen.fail", nil))
 	call[invoked](op, wire.MethodNodeInvoke, invokeParams(id, wire.CommandTool,
 		m{"server": "stove", "tool": "self.heat.set", "arguments": m{"to": 1}}))
+	call[m](s.boss, wire.MethodExecPolicyGet, m{})
+	s.boss.refused(wire.MethodExecPolicySet, m{"file": m{"version": 1}})
+	call[m](s.boss, wire.MethodNodeExecPolicyGet, m{"nodeId": id})
+	call[m](s.boss, wire.MethodNodeExecPolicySet, m{"nodeId": id, "file": m{"version": 1}, "baseHash": "h"})
+	op.refused(wire.MethodNodeExecPolicyGet, m{"nodeId": id})
 	p = invokeParams(id, "kitchen.echo", "mute")
 	p["timeoutMs"] = 30
 	op.refused(wire.MethodNodeInvoke, p)
@@ -322,6 +330,39 @@ func (s *story) agents() {
 	}
 	call[m](s.op, wire.MethodAgentWait, m{"runId": "nobody's", "timeoutMs": 1})
 	call[m](s.op, wire.MethodAgentsList, m{})
+	s.sessions()
+}
+
+// sessions calls what OpenClaw's own programs call around conversations.
+func (s *story) sessions() {
+	s.t.Helper()
+	key := call[m](s.op, wire.MethodSessionCreate, m{"key": "story", "message": "hello"})["key"]
+	s.op.said("", wire.ChatFinal)
+	list := call[m](s.op, wire.MethodSessionsSubscribe, m{"limit": 5})["list"].(m)
+	if list["count"] == 0.0 {
+		s.t.Errorf("%v", list)
+	}
+	call[m](s.op, wire.MethodSessionsList, m{"includeLastMessage": true})
+	named := m{"key": key}
+	for _, method := range []string{wire.MethodSessionDescribe, wire.MethodSessionResolve, wire.MethodSessionGet,
+		wire.MethodSessionCompact, wire.MethodSessionAbort} {
+		call[m](s.op, method, named)
+	}
+	call[m](s.op, wire.MethodSessionPreview, m{"keys": []any{key, "nothing"}})
+	call[m](s.op, wire.MethodSessionPatch, m{"key": key, "label": "Story"})
+	call[m](s.op, wire.MethodSessionSend, m{"key": key, "message": "hello", "idempotencyKey": "sent"})
+	s.op.said("sent", wire.ChatFinal)
+	call[m](s.op, wire.MethodSend, m{"to": key, "message": "hello", "idempotencyKey": "said"})
+	admin := s.operator(s.token, wire.ScopeAdmin)
+	call[m](admin, wire.MethodChatInject, m{"sessionKey": key, "message": "hello"})
+	call[m](s.op, wire.MethodChatStartup, m{"sessionKey": key})
+	call[m](s.op, wire.MethodSessionReset, named)
+	call[m](s.op, wire.MethodSessionDelete, named)
+	for _, method := range []string{wire.MethodAgentIdentity, wire.MethodChatMetadata, wire.MethodToolsCatalog,
+		wire.MethodCommandsList, wire.MethodModelsList, wire.MethodQuestionList, wire.MethodTaskSuggestions} {
+		call[m](s.op, method, m{})
+	}
+	call[[]any](s.op, wire.MethodApprovalList, m{})
 }
 
 // strangers connects clients that are refused.

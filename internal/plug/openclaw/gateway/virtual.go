@@ -4,45 +4,23 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
 
 // Every provider of the hub that is no node appears as a virtual node: its tools are called
-// through the commands that bridges between OpenClaw and MCP use.
-const (
-	cmdInitialize = "mcp.initialize"
-	cmdList       = "mcp.tools.list"
-	cmdCall       = "mcp.tools.call"
-	cmdNotify     = "mcp.notify"
-	cmdAudio      = "audio." // start, stop and set: the actions of the tool audio
-	toolAudio     = "audio"
-)
+// through the commands of package mcpnode.
 
 // kindBoard is the provider kind of voice boards, which are devices and may be asleep.
 const kindBoard = "xiaozhi"
-
-var (
-	virtualCommands = []string{cmdInitialize, cmdNotify, cmdCall, wire.CommandTool, cmdList}
-	audioCommands   = []string{cmdAudio + "set", cmdAudio + "start", cmdAudio + "stop"}
-)
-
-const (
-	// toolsPerPage limits a page of mcp.tools.list.
-	toolsPerPage = 100
-	// mcpVersion is the MCP revision of the results.
-	mcpVersion = "2025-11-25"
-)
 
 // virtualIDs maps virtual node ids to providers.
 type virtualIDs struct {
@@ -135,14 +113,26 @@ func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 
 // surface returns the surface of a virtual node. All of it is approved, since its owner
 // registered the provider.
-func (v *virtual) surface() wire.Surface {
-	commands := slices.Clone(virtualCommands)
-	if v.Kind == kindBoard && slices.ContainsFunc(v.tools,
-		func(t *hub.RegisteredTool) bool { return t.Tool.Name == toolAudio }) {
-		commands = append(audioCommands, commands...)
+func (v *virtual) surface(media []string) wire.Surface {
+	commands := mcpnode.Commands()
+	for _, name := range media {
+		commands = append(commands, mcpnode.MediaCommands(name)...)
 	}
 	return wire.Surface{Platform: wire.Linux, Family: "Linux", Caps: []string{wire.CapMCP}, Declared: commands,
 		Approved: commands}
+}
+
+// media returns the media tools of a board that the client may use.
+func (v *virtual) media() (names []string) {
+	if v.Kind != kindBoard {
+		return nil
+	}
+	for _, name := range mcpnode.MediaTools {
+		if slices.ContainsFunc(v.tools, func(t *hub.RegisteredTool) bool { return t.Tool.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // policyOf returns the policy for a virtual node: what it declares needs no approval, but may be
@@ -153,7 +143,7 @@ func (g *Gateway) policyOf(s *wire.Surface) wire.Policy {
 
 // virtualRow returns a virtual node in the format of node.list, with its tools if detailed.
 func (g *Gateway) virtualRow(v *virtual, detailed bool) wire.Node {
-	s := v.surface()
+	s := v.surface(v.media())
 	row := wire.Node{
 		NodeID: g.virtualID(v.ID), DisplayName: v.Title, Platform: s.Platform, Version: g.Version,
 		ClientID: wire.ClientNode, ClientMode: wire.ModeNode,
@@ -175,12 +165,21 @@ func (g *Gateway) virtualRow(v *virtual, detailed bool) wire.Node {
 	names := wire.NewNames(refs)
 	for i, t := range v.tools {
 		row.PluginTools = append(row.PluginTools, wire.PluginTool{
-			PluginID: wire.PluginMCP, Name: names.Name(refs[i]),
+			PluginID: wire.PluginMCP, Name: pluginToolName(t, refs[i], names),
 			Description: cmp.Or(t.Description, t.Title, t.Tool.Name), Parameters: t.Input, Command: wire.CommandTool,
 			MCP: &refs[i],
 		})
 	}
 	return row
+}
+
+// pluginToolName returns the name of a tool for models: the owner's own, if it has one that no
+// other tool of the node has.
+func pluginToolName(t *hub.RegisteredTool, ref wire.ToolRef, names *wire.Names) string {
+	if _, taken := names.Tool(t.Name); t.Name != t.OriginalName() && !taken {
+		return t.Name
+	}
+	return names.Name(ref)
 }
 
 // server returns the name of the MCP server behind a virtual node.
@@ -199,7 +198,8 @@ func (g *Gateway) invokeVirtual(ctx context.Context, c *conn, o hub.ProviderRef,
 		return nil, false, e
 	}
 	v := &virtual{o, tools}
-	s := v.surface()
+	media := v.media()
+	s := v.surface(media)
 	policy := g.policyOf(&s)
 	if e := policy.Refuse(&s, p.Command, c.scopes); e != nil {
 		return nil, false, e
@@ -209,159 +209,52 @@ func (g *Gateway) invokeVirtual(ctx context.Context, c *conn, o hub.ProviderRef,
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	var value json.RawMessage
-	switch p.Command {
-	case cmdInitialize:
-		value = g.initialize(v)
-	case cmdList:
-		value, e = listTools(v, p.Params)
-	case cmdNotify:
-		// Devices and servers get no unsolicited messages.
-		value = json.RawMessage(`{"delivered":false}`)
-	case cmdCall:
-		var a struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		}
-		if json.Unmarshal(p.Params, &a) != nil || a.Name == "" {
-			e = errBadParams("name is missing: which tool?")
-			break
-		}
-		value, sent, e = g.callTool(ctx, c, v, a.Name, a.Arguments)
-	case wire.CommandTool:
-		a, err := wire.ParseToolCall(p.Params)
-		switch {
-		case err != nil:
-			e = errBadParams(err.Error())
-		case a.Server != v.server() && a.Server != v.ID && !strings.EqualFold(a.Server, v.Title):
-			e = wire.NodeFailed(&wire.NodeError{Code: wire.NodeNoServer,
-				Message: "there is no server " + a.Server + " behind this node, but " + v.server()})
-		default:
-			value, sent, e = g.callTool(ctx, c, v, a.Tool, a.Arguments)
-		}
-	default: // audio.…
-		value, sent, e = g.callTool(ctx, c, v, toolAudio, audioArgs(p))
-	}
-	if e != nil {
-		return nil, sent, e
+	value, failed := g.mcpNode(c, v, media).Run(ctx, p.Command, p.Params)
+	if failed != nil {
+		return nil, failed.Sent, nodeFailure(failed)
 	}
 	r := wire.InvokeResult{NodeID: p.NodeID, Payload: value}
 	return r.AppendInvoked(nil, p.Command), true, nil
 }
 
-// errBadParams returns the error for invalid parameters of a tool call.
-func errBadParams(why string) *wire.Error {
-	return wire.NodeFailed(&wire.NodeError{Code: "-32602", Message: why})
+// mcpNode returns a virtual node for one command of a client.
+func (g *Gateway) mcpNode(c *conn, v *virtual, media []string) *mcpnode.Node {
+	call := func(ctx context.Context, _ *mcpnode.Server, name string, args json.RawMessage) (*tool.Result, error) {
+		return g.Hub.Call(ctx, c.caller(v.Owner), v.toolName(name), &tool.Call{Args: args})
+	}
+	return &mcpnode.Node{
+		Title: v.Title, Version: g.Version,
+		Servers: []mcpnode.Server{{ID: v.ID, Slug: v.server(), Title: v.Title, Media: media,
+			Session: v.Kind == kindBoard}},
+		Tools: func() []mcpnode.Tool {
+			tools := make([]mcpnode.Tool, len(v.tools))
+			for i, t := range v.tools {
+				tools[i] = mcpnode.Tool{Tool: t.Tool, Server: v.server(), Name: t.Tool.Name}
+			}
+			slices.SortFunc(tools, mcpnode.ByName)
+			return tools
+		},
+		Call: call, CallMedia: call,
+		Message: func(ctx context.Context, _ *mcpnode.Server, message string,
+			args json.RawMessage) (*tool.Result, error) {
+			return g.Hub.SendMessage(ctx, c.caller(v.Owner), v.ID, message, &tool.Call{Args: args})
+		},
+	}
 }
 
-// audioArgs returns the arguments of the tool audio for a command such as audio.set.
-func audioArgs(p *wire.Invoke) json.RawMessage {
-	args := map[string]json.RawMessage{}
-	if json.Unmarshal(p.Params, &args) != nil || args == nil {
-		args = map[string]json.RawMessage{}
-	}
-	args["action"] = encoded(strings.TrimPrefix(p.Command, cmdAudio))
-	return encoded(args)
-}
-
-// initialize answers MCP's initialize on behalf of a provider.
-func (g *Gateway) initialize(v *virtual) json.RawMessage {
-	type info struct {
-		Name    string `json:"name"`
-		Title   string `json:"title,omitempty"`
-		Version string `json:"version"`
-	}
-	return encoded(struct {
-		Version string          `json:"protocolVersion"`
-		Info    info            `json:"serverInfo"`
-		Can     json.RawMessage `json:"capabilities"`
-	}{mcpVersion, info{v.server(), v.Title, g.Version}, json.RawMessage(`{"tools":{}}`)})
-}
-
-// listed is a tool in the format of mcp.tools.list, with its own name.
-type listed struct {
-	Name        string          `json:"name"`
-	Title       string          `json:"title,omitempty"`
-	Description string          `json:"description"`
-	Input       json.RawMessage `json:"inputSchema"`
-	Output      json.RawMessage `json:"outputSchema,omitempty"`
-	Hints       tool.Hints      `json:"annotations,omitzero"`
-}
-
-func listTools(v *virtual, params json.RawMessage) (json.RawMessage, *wire.Error) {
-	var p struct {
-		Cursor string `json:"cursor"`
-	}
-	if len(params) > 0 && params[0] == '{' && json.Unmarshal(params, &p) != nil {
-		return nil, errBadParams("cursor is a text")
-	}
-	slices.SortFunc(v.tools, func(a, b *hub.RegisteredTool) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
-	from := 0
-	if p.Cursor != "" {
-		last, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-		if err != nil || len(last) == 0 {
-			return nil, errBadParams("this cursor is not one of ours")
-		}
-		i, found := slices.BinarySearchFunc(v.tools, string(last),
-			func(t *hub.RegisteredTool, name string) int { return strings.Compare(t.Tool.Name, name) })
-		if from = i; found {
-			from++
-		}
-	}
-	page := v.tools[from:min(len(v.tools), from+toolsPerPage)]
-	out := struct {
-		Tools []listed `json:"tools"`
-		Next  string   `json:"nextCursor,omitempty"`
-	}{Tools: make([]listed, len(page))}
-	for i, t := range page {
-		out.Tools[i] = listed{t.Tool.Name, t.Title, t.Description, t.Input, t.Output, t.Hints}
-		if len(t.Input) == 0 {
-			out.Tools[i].Input = anyObject
-		}
-	}
-	if from+len(page) < len(v.tools) {
-		out.Next = base64.RawURLEncoding.EncodeToString([]byte(page[len(page)-1].Tool.Name))
-	}
-	return encoded(out), nil
-}
-
-// callTool calls a tool of a provider, by its own name or by its name in the hub.
-func (g *Gateway) callTool(ctx context.Context, c *conn, v *virtual, name string,
-	args json.RawMessage) (json.RawMessage, bool, *wire.Error) {
-	full := v.FullName(name) // the hub rejects an unknown name with a message
+// toolName returns the name in the hub of a tool that was called by its own name or by one of its
+// names there. The hub rejects an unknown name with a message.
+func (v *virtual) toolName(name string) string {
+	full := v.FullName(name)
 	for _, t := range v.tools {
 		if t.Tool.Name == name {
+			return t.Name
+		}
+		if t.Name == name || t.OriginalName() == name {
 			full = t.Name
-			break
-		}
-		if t.Name == name {
-			full = name
 		}
 	}
-	call := tool.Call{Args: args}
-	res, err := g.Hub.Call(ctx, c.caller(v.Owner), full, &call)
-	if err != nil {
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			return nil, true, errTimedOut
-		}
-		e := fromToolError(tool.AsError(err))
-		_, sent, _ := wire.NodeErrorOf(e)
-		return nil, sent, e
-	}
-	if res.InputRequired != nil {
-		return nil, true, wire.NodeFailed(&wire.NodeError{Code: "MCP_ERROR",
-			Message: "the tool wants to ask back, which cannot be done here"})
-	}
-	out := struct {
-		Content    json.RawMessage `json:"content"`
-		Structured json.RawMessage `json:"structuredContent,omitempty"`
-		IsError    bool            `json:"isError"`
-		Meta       json.RawMessage `json:"_meta,omitempty"`
-	}{res.Content, res.Structured, res.IsError, res.Meta}
-	if len(out.Content) == 0 {
-		out.Content = json.RawMessage(`[]`)
-	}
-	return encoded(out), true, nil
+	return full
 }
 
 // millis returns a time in Unix milliseconds; 0 for the zero time.

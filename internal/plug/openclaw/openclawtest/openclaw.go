@@ -3,12 +3,15 @@ package openclawtest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -22,6 +25,8 @@ type Options struct {
 	Model string
 	// Manual requires an approval of every device, even of those on this machine.
 	Manual bool
+	// TLS makes it a wss:// gateway with the certificate that OpenClaw makes for itself.
+	TLS bool
 	// Settings are merged into the other settings, member by member.
 	Settings map[string]any
 }
@@ -30,8 +35,11 @@ type Options struct {
 type RealGateway struct {
 	*Program
 	Port  int
-	URL   string // ws://127.0.0.1:…
+	URL   string // ws://127.0.0.1:…, or wss:// with TLS
 	Token string // the shared secret
+
+	home homeDir
+	tls  bool
 }
 
 // Gateway starts a real gateway, waits until it is ready, and stops it when the test ends. That
@@ -39,11 +47,14 @@ type RealGateway struct {
 func Gateway(t testing.TB, o Options) *RealGateway {
 	t.Helper()
 	port := freePort(t)
-	g := &RealGateway{Port: port, URL: "ws://127.0.0.1:" + strconv.Itoa(port), Token: "token-of-a-test"}
+	g := &RealGateway{Port: port, URL: "ws://127.0.0.1:" + strconv.Itoa(port), Token: "token-of-a-test", tls: o.TLS}
+	if o.TLS {
+		g.URL = strings.Replace(g.URL, "ws:", "wss:", 1)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
 	t.Cleanup(cancel)
-	h := newHomeDir(t, o.settings(g))
-	g.Program = run(t, "the gateway", h.command(t, ctx, "gateway", "run", "--port", strconv.Itoa(port)))
+	g.home = newHomeDir(t, o.settings(g))
+	g.Program = run(t, "the gateway", g.home.command(t, ctx, "gateway", "run", "--port", strconv.Itoa(port)))
 	g.AwaitOutput("[gateway] ready")
 	g.mustBeReady(t)
 	return g
@@ -54,11 +65,14 @@ func (g *RealGateway) mustBeReady(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", g.Port), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		strings.Replace(g.URL, "ws", "http", 1)+"/readyz", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := (&http.Client{Timeout: Timeout}).Do(req)
+	transport := &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is on this machine
+	res, err := (&http.Client{Timeout: Timeout, Transport: transport}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +83,51 @@ func (g *RealGateway) mustBeReady(t testing.TB) {
 }
 
 // CLI runs OpenClaw's command line with the gateway and returns its output. If it fails, the test
-// fails.
+// fails. With TLS it runs in the gateway's own home directory, because most of its commands have no
+// option for a fingerprint.
 func (g *RealGateway) CLI(t testing.TB, args ...string) []byte {
 	t.Helper()
-	return CLI(t, g.URL, g.Token, args...)
+	if !g.tls {
+		return CLI(t, g.URL, g.Token, args...)
+	}
+	out, err := g.home.cli(t, args...)
+	if err != nil {
+		t.Fatalf("openclaw %q: %v\n%s", args, err, out)
+	}
+	return out
 }
+
+// Shell runs commands of a shell where the gateway runs, with openclaw as its owner has it, and
+// returns their output. It ends at the first that fails, with an error.
+func (g *RealGateway) Shell(t testing.TB, script string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
+	defer cancel()
+	openclaw := g.home.command(t, ctx)
+	program := `"` + strings.Join(openclaw.Args, `" "`) + `"`
+	cmd := exec.CommandContext(ctx, "sh", "-ec", "openclaw() { "+program+" \"$@\"; }\n"+script)
+	cmd.Dir, cmd.Env = openclaw.Dir, openclaw.Env
+	ownGroup(cmd)
+	cmd.Cancel = func() error {
+		stopGroup(cmd)
+		return nil
+	}
+	cmd.WaitDelay = stopTimeout
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return string(out), err
+}
+
+// Files are the names of the files of a gateway's certificate and of its key.
+func (g *RealGateway) Files() (cert, key string) {
+	folder := filepath.Join(g.home.state(), "gateway", "tls")
+	return filepath.Join(folder, "gateway-cert.pem"), filepath.Join(folder, "gateway-key.pem")
+}
+
+// Home is the gateway's home directory.
+func (g *RealGateway) Home() string { return g.home.dir }
 
 // settings returns the content of openclaw.json.
 func (o Options) settings(g *RealGateway) map[string]any {
@@ -92,6 +146,9 @@ func (o Options) settings(g *RealGateway) map[string]any {
 		"discovery": m{"mdns": m{"mode": "off"}},
 		"models":    m{"catalogRefresh": m{"enabled": false}},
 		"agents":    m{"defaults": m{"heartbeat": m{"every": "0m"}}},
+	}
+	if o.TLS {
+		merge(all, m{"gateway": m{"tls": m{"enabled": true}}})
 	}
 	if o.Model != "" {
 		merge(all, m{
@@ -140,16 +197,31 @@ func CLI(t testing.TB, url, token string, args ...string) []byte {
 // stderr.
 func TryCLI(t testing.TB, url, token string, args ...string) ([]byte, error) {
 	t.Helper()
+	return newHomeDir(t, map[string]any{}).cli(t, append(args, "--url", url, "--token", token)...)
+}
+
+// cli runs OpenClaw's command line with the settings of a home directory, and returns its output.
+// If it fails, that includes stderr.
+func (h homeDir) cli(t testing.TB, args ...string) ([]byte, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	h := newHomeDir(t, map[string]any{})
-	cmd := h.command(t, ctx, append(args, "--url", url, "--token", token)...)
+	cmd := h.command(t, ctx, args...)
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {
 		return append(out.Bytes(), complaints.Bytes()...), err
 	}
 	return out.Bytes(), nil
+}
+
+// Command returns OpenClaw's command line with the gateway at a URL, for a program that is spoken
+// to over its standard input and output. It is killed when the test ends.
+func Command(t testing.TB, url, token string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	return newHomeDir(t, map[string]any{}).command(t, ctx, append(args, "--url", url, "--token", token)...)
 }
 
 // HostOptions configure a node host.

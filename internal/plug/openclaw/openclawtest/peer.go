@@ -7,7 +7,6 @@
 package openclawtest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,13 +141,19 @@ type Program struct {
 // has failed, its output is logged.
 func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Program{t: t, name: name, cmd: cmd, done: make(chan struct{}), outputChanged: make(chan struct{})}
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = in, in
-	err = cmd.Start()
+	return start(t, name, cmd, out, in)
+}
+
+// start starts a program whose output is what is read from out; it closes in, its other end.
+func start(t testing.TB, name string, cmd *exec.Cmd, out, in *os.File) *Program {
+	t.Helper()
+	p := &Program{t: t, name: name, cmd: cmd, done: make(chan struct{}), outputChanged: make(chan struct{})}
+	err := cmd.Start()
 	in.Close()
 	if err != nil {
 		out.Close()
@@ -188,11 +193,11 @@ func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 }
 
 func (p *Program) read(out io.Reader) {
-	for lines := bufio.NewReader(out); ; {
-		line, err := lines.ReadString('\n')
+	for buf := make([]byte, 4096); ; {
+		n, err := out.Read(buf)
 		p.mu.Lock()
 		if p.log.Len() < maxLog {
-			p.log.WriteString(line)
+			p.log.Write(buf[:n])
 		}
 		close(p.outputChanged)
 		p.outputChanged = make(chan struct{})

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
@@ -53,15 +54,15 @@ func TestOne(t *testing.T) {
 		`{"volume":44}`)
 	call(wire.CommandTool, `{"server":"speaker-2","tool":"speaker-2_self_audio_speaker_set_volume"}`, "board:2", volume,
 		`{}`)
-	call(cmdCall, `{"name":"speaker-1_self_audio_speaker_set_volume","arguments":{"volume":1}}`, "board:1", volume,
+	call(mcpnode.CommandCall, `{"name":"speaker-1_self_audio_speaker_set_volume","arguments":{"volume":1}}`, "board:1", volume,
 		`{"volume":1}`)
-	call(cmdCall, `{"server":"speaker-1","name":"`+volume+`","arguments":null}`, "board:1", volume, `{}`)
+	call(mcpnode.CommandCall, `{"server":"speaker-1","name":"`+volume+`","arguments":null}`, "board:1", volume, `{}`)
 	call("audio.start", `{"server":"speaker-2","frame_ms":20,"action":"x"}`, "board:2", "audio",
 		`{"action":"start","frame_ms":20}`)
 	for params, want := range map[string]string{
 		`{"server":"cellar","tool":"light"}`:                  wire.NodeNoServer,
-		`{"server":"lamp"}`:                                   codeBadParams,
-		`{"server":"lamp","tool":"light","arguments":[1]}`:    codeBadParams,
+		`{"server":"lamp"}`:                                   "-32602",
+		`{"server":"lamp","tool":"light","arguments":[1]}`:    "-32602",
 		`{"server":"speaker-1","tool":"reboot"}`:              "",
 		`{"server":"speaker-1","tool":"audio"}`:               "",
 		`{"server":"lamp","tool":"` + volume + `"}`:           "",
@@ -73,7 +74,7 @@ func TestOne(t *testing.T) {
 			t.Errorf("%s: %+v %s", params, r.Error, r.Payload)
 		}
 	}
-	if r := invoke(t, p, "3", "audio.stop", ""); r.Error == nil || r.Error.Code != codeBadParams { // ambiguous
+	if r := invoke(t, p, "3", "audio.stop", ""); r.Error == nil || r.Error.Code != "-32602" { // ambiguous
 		t.Errorf("%+v", r)
 	}
 	if len(h.calls) != 0 {
@@ -115,43 +116,54 @@ func TestCommands(t *testing.T) {
 	await(t, m, "board:1", Ready)
 
 	do := func(what string) string { return `{"name":"` + volume + `","arguments":{"do":"` + what + `"}}` }
+	agent := func(what string) string {
+		return `{"server":"speaker-1","tool":"` + volume + `","arguments":{"do":"` + what + `"}}`
+	}
 	const inWords = `{"content":[{"type":"text","text":"in words"}],"isError":true}`
 	for _, c := range []struct{ command, params, payload, code string }{
-		{cmdInitialize, ``,
+		{mcpnode.CommandInitialize, ``,
 			`{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
-		{cmdInitialize, `{"capabilities":{}}`,
+		{mcpnode.CommandInitialize, `{"capabilities":{}}`,
 			`{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
-		{cmdList, `{}`,
+		{mcpnode.CommandList, `{}`,
 			`{"tools":[{"name":"self.audio_speaker.set_volume","description":"Sets the volume.","inputSchema":{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}}]}`, ""},
-		{cmdList, `{"cursor":"!"}`, "", codeBadParams},
-		{cmdList, `{"cursor":5}`, "", codeBadParams},
-		{cmdNotify, `{"method":"notifications/initialized"}`, `{"delivered":false}`, ""},
-		{cmdCall, `{"name":"` + volume + `"}`, `{"content":[{"type":"text","text":"args {}"}],"isError":false}`, ""},
-		{cmdCall, `{"name":"` + volume + `","arguments":{"volume":5.0}}`,
+		{mcpnode.CommandList, `{"cursor":"!"}`, "", "-32602"},
+		{mcpnode.CommandList, `{"cursor":5}`, "", "-32602"},
+		{mcpnode.CommandNotify, `{"method":"notifications/initialized"}`, `{"delivered":false,"reason":"This server takes no notifications."}`, ""},
+		{mcpnode.CommandNotify, `{"method":"initialize"}`, "", "-32602"},
+		{mcpnode.CommandCall, `{"name":"` + volume + `"}`, `{"content":[{"type":"text","text":"args {}"}],"isError":false}`, ""},
+		{mcpnode.CommandCall, `{"name":"` + volume + `","arguments":{"volume":5.0}}`,
 			`{"content":[{"type":"text","text":"args {\"volume\":5.0}"}],"isError":false}`, ""},
-		{cmdCall, do("structured"),
+		{mcpnode.CommandCall, do("structured"),
 			`{"content":[{"type":"text","text":"\u003cok\u003e 好"}],"structuredContent":{"n":1.50},"isError":false,"_meta":{"m":1}}`, ""},
-		{cmdCall, do("trouble"), `{"content":[{"type":"text","text":"too loud"}],"isError":true}`, ""},
-		{cmdCall, do("empty"), `{"content":[],"isError":false}`, ""},
-		{cmdCall, do("need"), "", codeMCP},
-		{cmdCall, do("plain error"), `{"content":[{"type":"text","text":"%"}],"isError":true}`, ""},
-		{cmdCall, do("bad_arguments"), inWords, ""},
-		{cmdCall, do("denied"), inWords, ""},
-		{cmdCall, do("rate_limited"), inWords, ""},
-		{cmdCall, do("busy"), inWords, ""},
-		{cmdCall, do("offline"), "", wire.NodeNoServer},
-		{cmdCall, do("lost"), "", wire.NodeNoServer},
-		{cmdCall, do("timeout"), "", wire.NodeTimeout},
-		{cmdCall, `{}`, "", codeBadParams},
-		{cmdCall, ``, "", codeBadParams},
-		{cmdCall, `[1]`, "", codeBadParams},
-		{cmdCall, `{"name":"` + volume + `","arguments":"x"}`, "", codeBadParams},
-		{cmdCall, `{"name":"` + volume + `","server":"lamp"}`, "", wire.NodeNoServer},
+		{mcpnode.CommandCall, do("trouble"), `{"content":[{"type":"text","text":"too loud"}],"isError":true}`, ""},
+		{mcpnode.CommandCall, do("empty"), `{"content":[],"isError":false}`, ""},
+		{mcpnode.CommandCall, do("need"), "", "MCP_ERROR"},
+		{mcpnode.CommandCall, do("plain error"), "", "FAILED"},
+		{mcpnode.CommandCall, do("bad_arguments"), "", "-32602"},
+		{mcpnode.CommandCall, do("denied"), "", "DENIED"},
+		{mcpnode.CommandCall, do("rate_limited"), "", "RATE_LIMITED"},
+		{mcpnode.CommandCall, do("busy"), "", "BUSY"},
+		{mcpnode.CommandCall, `{"name":"what"}`, "", "-32601"},
+		{wire.CommandTool, agent("plain error"), `{"content":[{"type":"text","text":"%"}],"isError":true}`, ""},
+		{wire.CommandTool, agent("bad_arguments"), inWords, ""},
+		{wire.CommandTool, agent("denied"), inWords, ""},
+		{wire.CommandTool, agent("rate_limited"), inWords, ""},
+		{wire.CommandTool, agent("busy"), inWords, ""},
+		{wire.CommandTool, agent("offline"), "", wire.NodeNoServer},
+		{mcpnode.CommandCall, do("offline"), "", wire.NodeNoServer},
+		{mcpnode.CommandCall, do("lost"), "", wire.NodeNoServer},
+		{mcpnode.CommandCall, do("timeout"), "", wire.NodeTimeout},
+		{mcpnode.CommandCall, `{}`, "", "-32602"},
+		{mcpnode.CommandCall, ``, "", "-32602"},
+		{mcpnode.CommandCall, `[1]`, "", "-32602"},
+		{mcpnode.CommandCall, `{"name":"` + volume + `","arguments":"x"}`, "", "-32602"},
+		{mcpnode.CommandCall, `{"name":"` + volume + `","server":"lamp"}`, "", wire.NodeNoServer},
 		{"audio.set", ` {"sample_rate":16000}`,
 			`{"content":[{"type":"text","text":"args {\"action\":\"set\",\"sample_rate\":16000}"}],"isError":false}`,
 			""},
 		{"audio.stop", ``, `{"content":[{"type":"text","text":"args {\"action\":\"stop\"}"}],"isError":false}`, ""},
-		{"audio.set", `5`, "", codeBadParams},
+		{"audio.set", `5`, "", "-32602"},
 		{"audio.play", `{}`, "", wire.NodeUnavailable},
 		{"system.run", `{}`, "", wire.NodeUnavailable},
 	} {
@@ -176,7 +188,7 @@ func TestCommands(t *testing.T) {
 	}
 	p.SendEvent(wire.EventInvoke, json.RawMessage(`{"id":"y","nodeId":"`+p.Connect.Device.ID+
 		`","command":"mcp.notify","paramsJSON":"{"}`))
-	if r := resulting(t, p); r.ID != "y" || r.Error == nil || r.Error.Code != codeBadParams {
+	if r := resulting(t, p); r.ID != "y" || r.Error == nil || r.Error.Code != "-32602" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -188,15 +200,16 @@ func TestPages(t *testing.T) {
 	for i := range 250 {
 		d.Tools = append(d.Tools, tool.Tool{Name: fmt.Sprint("tool.", i), Description: "x"})
 	}
-	c := &commandRunner{surface: newSurface("x", []Device{d})}
+	o := newSurface("x", []Device{d})
+	node := mcpnode.Node{Servers: o.servers, Tools: o.listedTools}
 	seen, cursor := map[string]bool{}, ""
 	for n := 0; n == 0 || cursor != ""; n++ {
-		data, e := c.list(json.RawMessage(`{"cursor":"` + cursor + `"}`))
+		data, e := node.Run(t.Context(), mcpnode.CommandList, json.RawMessage(`{"cursor":"`+cursor+`"}`))
 		var page struct {
-			Tools []listed `json:"tools"`
-			Next  string   `json:"nextCursor"`
+			Tools []tool.Tool `json:"tools"`
+			Next  string      `json:"nextCursor"`
 		}
-		if e != nil || json.Unmarshal(data, &page) != nil || len(page.Tools) == 0 || len(page.Tools) > toolsPerPage {
+		if e != nil || json.Unmarshal(data, &page) != nil || len(page.Tools) == 0 || len(page.Tools) > 100 {
 			t.Fatalf("%v: %s", e, data)
 		}
 		for _, l := range page.Tools {
@@ -210,10 +223,10 @@ func TestPages(t *testing.T) {
 	if len(seen) != 250 {
 		t.Errorf("%d tools were told", len(seen))
 	}
-	if c.surface.publishedCount != maxPublished || c.surface.omittedCount != 250-maxPublished {
-		t.Errorf("%d are published, %d left out", c.surface.publishedCount, c.surface.omittedCount)
+	if o.publishedCount != maxPublished || o.omittedCount != 250-maxPublished {
+		t.Errorf("%d are published, %d left out", o.publishedCount, o.omittedCount)
 	}
-	if tools, e := wire.ParsePluginTools(c.surface.publishedJSON); e != nil || len(tools.Tools) != maxPublished {
+	if tools, e := wire.ParsePluginTools(o.publishedJSON); e != nil || len(tools.Tools) != maxPublished {
 		t.Errorf("%v", e)
 	}
 }
@@ -263,17 +276,17 @@ func TestCallsEnd(t *testing.T) {
 	p := g.Peer()
 	approve(t, p)
 
-	dispatch(p, "1", cmdCall, `{"name":"light"}`)
+	dispatch(p, "1", mcpnode.CommandCall, `{"name":"light"}`)
 	<-h.calls
 	p.SendEvent(wire.EventInvokeCancel, json.RawMessage(`{"invokeId":"1","nodeId":"x"}`))
-	if r := resulting(t, p); r.Error == nil || r.Error.Code != codeAborted {
+	if r := resulting(t, p); r.Error == nil || r.Error.Code != "ABORTED" {
 		t.Errorf("%+v", r)
 	}
 	if cause := <-causes; cause != errCallCancelled {
 		t.Error(cause)
 	}
 
-	r := wire.InvokeRequest{ID: "2", NodeID: p.Connect.Device.ID, Command: cmdCall,
+	r := wire.InvokeRequest{ID: "2", NodeID: p.Connect.Device.ID, Command: mcpnode.CommandCall,
 		Params: json.RawMessage(`{"name":"light"}`), Timeout: 30 * time.Millisecond}
 	p.SendEvent(wire.EventInvoke, json.RawMessage(r.Append(nil)))
 	<-h.calls
@@ -284,7 +297,7 @@ func TestCallsEnd(t *testing.T) {
 		t.Error(cause)
 	}
 
-	dispatch(p, "3", cmdCall, `{"name":"light"}`)
+	dispatch(p, "3", mcpnode.CommandCall, `{"name":"light"}`)
 	<-h.calls
 	p.Cut()
 	if cause := <-causes; cause != context.Canceled {
@@ -311,11 +324,11 @@ func TestLimits(t *testing.T) {
 	p := g.Peer()
 	approve(t, p)
 	for i := range maxCalls {
-		dispatch(p, fmt.Sprint(i), cmdCall, `{"name":"light"}`)
+		dispatch(p, fmt.Sprint(i), mcpnode.CommandCall, `{"name":"light"}`)
 		<-h.calls
 	}
-	dispatch(p, "0", cmdCall, `{"name":"light"}`) // occupies a slot
-	dispatch(p, "one more", cmdCall, `{"name":"light"}`)
+	dispatch(p, "0", mcpnode.CommandCall, `{"name":"light"}`) // occupies a slot
+	dispatch(p, "one more", mcpnode.CommandCall, `{"name":"light"}`)
 	for range 2 {
 		if r := resulting(t, p); r.Error == nil || r.Error.Code != wire.NodeNotReady {
 			t.Errorf("%+v", r)
@@ -330,7 +343,7 @@ func TestLimits(t *testing.T) {
 	// A slot is free after the gateway has acknowledged the result, a moment after it was sent.
 	var r wire.InvokeResult
 	for n := 0; ; n++ {
-		r = invoke(t, p, fmt.Sprint("large ", n), cmdCall, `{"name":"light","arguments":{"large":true}}`)
+		r = invoke(t, p, fmt.Sprint("large ", n), mcpnode.CommandCall, `{"name":"light","arguments":{"large":true}}`)
 		if r.Error == nil || r.Error.Code != wire.NodeNotReady {
 			break
 		}

@@ -3,6 +3,7 @@ package shim
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
@@ -24,6 +25,7 @@ const (
 
 	adviceState     = i18n.Message("When that is solved, see: patchbay shim status %s%s")
 	adviceURL       = i18n.Message("Start that gateway, or correct its address: patchbay shim set %s url=ws://HOST:18789%s")
+	advicePin       = i18n.Message("If it is the gateway's, accept it: patchbay shim set %s tls_fingerprint=%s%s")
 	adviceEmpty     = i18n.Message("Approve a device, or choose others: patchbay shim set %s devices=%s")
 	adviceEach      = i18n.Message("Let each device be a node of its own: patchbay shim set %s mode=each%s")
 	adviceLookAgain = i18n.Message("Look again in a moment; if that stays so, see the server's log.")
@@ -36,11 +38,17 @@ type checker struct {
 }
 
 // CheckAlone checks, without a server, whether a gateway responds. To test more, it would have to
-// connect in the name of the devices. Err is why its address is not known; nil: it is.
-func CheckAlone(ctx context.Context, r *check.Report, gateway, url string, err error) {
+// connect in the name of the devices. Pin is as in [client.Options]. Err is why its address is not
+// known; nil: it is.
+func CheckAlone(ctx context.Context, r *check.Report, gateway, url, pin string, err error) {
 	name := msgCheckGateway.With(gateway)
 	if err == nil {
-		err = client.Probe(ctx, url, nil)
+		err = client.Probe(ctx, url, pin, nil)
+	}
+	if e, ok := errors.AsType[*client.ConnectionError](err); ok && e.Certificate != nil {
+		r.Fail(name, check.Because(e.Message.In(r.Lang), e.Cause),
+			advicePin.With(gateway, e.Certificate.Shown, r.Flags))
+		return
 	}
 	if err != nil {
 		r.Error(name, err, adviceURL.With(gateway, r.Flags))
@@ -87,6 +95,11 @@ func (c *checker) checkNode(n Status) (good bool) {
 		c.Fail(name, client.MsgUnapproved.With(), client.AdviceRunThere.With(n.Command))
 	case Approval:
 		c.Fail(name, msgNodeCommands.With(), client.AdviceRunThere.With(n.Command))
+	case Untrusted, Changed:
+		if n.Certificate != nil {
+			advice = advicePin.With(c.gateway, n.Certificate.Shown, c.Flags)
+		}
+		c.Fail(name, n.Message, advice)
 	case Failed:
 		c.Fail(name, n.Message, advice)
 	case Ready:

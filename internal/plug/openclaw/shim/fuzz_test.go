@@ -50,7 +50,7 @@ func FuzzInvoke(f *testing.F) {
 			if json.Unmarshal(call.Args, &args) != nil || args == nil {
 				t.Fatalf("the arguments are %s", call.Args)
 			}
-			if call.Tool != volume && call.Tool != "light" && call.Tool != toolAudio {
+			if call.Tool != volume && call.Tool != "light" && call.Tool != "audio" {
 				t.Fatalf("%s was called", call.Tool)
 			}
 		default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/plug/openclaw/client"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -17,13 +18,6 @@ const (
 	// maxRefusals limits the refusals being sent. Further calls get no response, and time out at
 	// the gateway.
 	maxRefusals = 32
-)
-
-// Error codes of this package, the same as those of OpenClaw's bridges.
-const (
-	codeBadParams = "-32602"
-	codeMCP       = "MCP_ERROR"
-	codeAborted   = "ABORTED"
 )
 
 // errCallCancelled ends a call that the gateway has cancelled.
@@ -37,7 +31,7 @@ func (s *session) handleInvoke(payload []byte) {
 		s.n.log.Debug("openclaw: the gateway calls something without an id")
 		return
 	case err != nil:
-		s.refuse(r.ID, &wire.NodeError{Code: codeBadParams, Message: err.Error()})
+		s.refuse(r.ID, mcpnode.BadParams(err.Error()))
 		return
 	case r.NodeID != s.n.id:
 		s.n.log.Warn("openclaw: the gateway has sent a call to the wrong node")
@@ -145,7 +139,7 @@ func (s *session) answer(r *wire.InvokeResult) {
 	if errors.Is(err, client.ErrTooLarge) {
 		s.n.log.Warn("openclaw: a result is too large for the gateway", "bytes", len(r.Payload))
 		r = &wire.InvokeResult{ID: r.ID, NodeID: r.NodeID, OK: true,
-			Payload: errorResult("The result is too large for the gateway.")}
+			Payload: mcpnode.ErrorResult("The result is too large for the gateway.")}
 		_, err = s.conn.Call(s.ctx, wire.MethodInvokeResult, json.RawMessage(r.Append(nil)))
 	}
 	if err != nil && s.ctx.Err() == nil {

@@ -116,7 +116,7 @@ func (n *node) connect() {
 func (n *node) options(o *surface) client.Options {
 	s := n.gateway
 	opt := client.Options{
-		URL: s.spec.URL, Token: s.spec.Token, Identity: n.secret.Identity,
+		URL: s.spec.URL, Pin: s.spec.Pin, Token: s.spec.Token, Identity: n.secret.Identity,
 		Connect: wire.Connect{
 			Client: wire.Client{
 				ID: wire.ClientNode, Mode: wire.ModeNode, Version: s.m.opt.Version,
@@ -232,6 +232,10 @@ func (n *node) onStateChange(s client.State) {
 		st.Gateway = clip(s.Version, maxName)
 	}
 	t := s.Problem
+	st.Code, st.Certificate = "", nil
+	if t != nil && t.Problem != client.Closed {
+		st.Code, st.Certificate = t.Problem, t.Certificate
+	}
 	switch {
 	case s.Connected: // the session sets the status
 	case t == nil:
@@ -240,6 +244,10 @@ func (n *node) onStateChange(s client.State) {
 		n.setStatusLocked(Waiting, n.status.Message, "")
 	case t.Problem == client.Pairing:
 		n.setStatusLocked(Pairing, t.Message, t.Command)
+	case t.Problem == client.Untrusted:
+		n.setStatusLocked(Untrusted, t.Message, "")
+	case t.Problem == client.Changed:
+		n.setStatusLocked(Changed, t.Message, "")
 	case t.Lasting():
 		n.setStatusLocked(Failed, t.Message, t.Command)
 	default:

@@ -81,6 +81,10 @@ func (h *fakeSource) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, er
 	return tool.Text("done"), nil
 }
 
+func (h *fakeSource) Message(ctx context.Context, spec Spec, c Call) (*tool.Result, error) {
+	return h.Call(ctx, spec, c)
+}
+
 // change changes the devices, and notifies the watchers.
 func (h *fakeSource) change(f func()) {
 	h.mu.Lock()
@@ -125,7 +129,8 @@ const volume = "self.audio_speaker.set_volume"
 // speaker returns a voice board with a tool of its own, and two that must not be published.
 func speaker(id int) Device {
 	return Device{
-		ID: fmt.Sprint("board:", id), Slug: fmt.Sprint("speaker-", id), Title: fmt.Sprint("Speaker ", id), Audio: true,
+		ID: fmt.Sprint("board:", id), Slug: fmt.Sprint("speaker-", id), Title: fmt.Sprint("Speaker ", id),
+		Media: []string{"audio"},
 		Tools: []tool.Tool{
 			{Name: volume, Description: "Sets the volume.",
 				Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}`)},

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/openclawtest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
@@ -62,14 +63,14 @@ func TestPublishedFrames(t *testing.T) {
 	await(t, m, "board:1", Ready)
 
 	calls := [][2]string{
-		{cmdInitialize, ``}, {cmdList, `{}`}, {cmdList, `{"cursor":"!"}`},
-		{cmdNotify, `{"method":"notifications/initialized"}`}, {"audio.set", `{"sample_rate":16000}`},
-		{cmdCall, `{"name":"what"}`}, {cmdCall, `{}`}, {wire.CommandTool,
+		{mcpnode.CommandInitialize, ``}, {mcpnode.CommandList, `{}`}, {mcpnode.CommandList, `{"cursor":"!"}`},
+		{mcpnode.CommandNotify, `{"method":"notifications/initialized"}`}, {"audio.set", `{"sample_rate":16000}`},
+		{mcpnode.CommandCall, `{"name":"what"}`}, {mcpnode.CommandCall, `{}`}, {wire.CommandTool,
 			`{"server":"speaker-1","tool":"` + volume + `"}`}, {wire.CommandTool, `{"server":"cellar","tool":"x"}`},
 		{"system.run", ``},
 	}
 	for _, do := range []string{"structured", "empty", "need", "offline", "break"} {
-		calls = append(calls, [2]string{cmdCall, `{"name":"` + volume + `","arguments":{"do":"` + do + `"}}`})
+		calls = append(calls, [2]string{mcpnode.CommandCall, `{"name":"` + volume + `","arguments":{"do":"` + do + `"}}`})
 	}
 	failed := 0
 	for _, c := range calls {

@@ -30,6 +30,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
@@ -57,6 +58,8 @@ type Spec struct {
 	ID string
 	// URL is the gateway's address, as returned by [client.ParseURL].
 	URL string
+	// Pin is as in [client.Options].
+	Pin string
 	// Token is the gateway's shared secret; empty: only the tokens issued to nodes are used.
 	Token string
 	// Mode is how the devices join; empty: EachDevice.
@@ -87,9 +90,11 @@ type Device struct {
 	// Tools are those that the owner's rules allow. The slice must not be modified. Dangerous
 	// tools and those for people are always left out here.
 	Tools []tool.Tool
-	// Audio means that the owner's rules let programs use the device's tool audio, which listens
-	// and changes the sound.
-	Audio bool
+	// Media are the device's tools for sound and pictures, see [mcpnode.MediaTools], which the
+	// owner's rules let programs use.
+	Media []string
+	// Session means that the device takes part in mcp.initialize and mcp.notify.
+	Session bool
 }
 
 // Call is one call of a tool.
@@ -112,6 +117,8 @@ type Source interface {
 	Notices(owner string) (told <-chan hub.Notice, forget func())
 	// Call executes a call, as [tool.Provider] does.
 	Call(context.Context, Spec, Call) (*tool.Result, error)
+	// Message sends a message to a device, as [hub.Hub.SendMessage] does. Call.Tool is the message.
+	Message(context.Context, Spec, Call) (*tool.Result, error)
 }
 
 // NodeSecret is the stored state of a node, which is secret.
@@ -169,8 +176,10 @@ type State string
 // The states of a node.
 const (
 	Connecting State = "connecting"
-	Pairing    State = "pairing"  // the gateway's owner has to approve the device
-	Approval   State = "approval" // the gateway's owner has to approve its commands
+	Pairing    State = "pairing"               // the gateway's owner has to approve the device
+	Approval   State = "approval"              // the gateway's owner has to approve its commands
+	Untrusted  State = "certificate_untrusted" // the owner has to accept the gateway's certificate
+	Changed    State = "certificate_changed"   // it is not the accepted one any more
 	Ready      State = "ready"
 	Waiting    State = "waiting" // the next attempt may well succeed
 	Failed     State = "failed"  // needs a person; retried nevertheless
@@ -188,6 +197,10 @@ type Status struct {
 	// may be empty.
 	Message i18n.Text
 	Command string
+	// Code is the kind of a connection problem; empty if there is none. Certificate is the
+	// gateway's one that is not accepted, if that is the problem.
+	Code        client.Problem
+	Certificate *client.Certificate
 	// Tools counts the published tools, Accepted those that the gateway has accepted, and
 	// Omitted those beyond its limit.
 	Tools, Accepted, Omitted int

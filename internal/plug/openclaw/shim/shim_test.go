@@ -15,6 +15,7 @@ import (
 
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
@@ -77,7 +78,7 @@ func TestEach(t *testing.T) {
 	if code := peers["Lamp"].CloseCode(); code != wire.CloseNormal {
 		t.Errorf("it has left with %d", code)
 	}
-	if r := invoke(t, peers["Speaker 1"], "1", cmdNotify, ""); !r.OK {
+	if r := invoke(t, peers["Speaker 1"], "1", mcpnode.CommandNotify, `{"method":"notifications/x"}`); !r.OK {
 		t.Errorf("%+v", r)
 	}
 	m.Set(nil)
@@ -210,7 +211,7 @@ func TestChanges(t *testing.T) {
 	h.change(func() { h.fails = errTest })
 	h.change(func() {
 		h.fails = nil
-		grown.Audio = true
+		grown.Media = []string{"audio"}
 		h.devices = []Device{grown}
 	})
 	again := g.Peer()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/internal/plug/openclaw/mcpnode"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
@@ -25,26 +26,12 @@ const (
 	maxName = 80
 )
 
-// Node commands besides wire.CommandTool.
-const (
-	cmdInitialize = "mcp.initialize"
-	cmdList       = "mcp.tools.list"
-	cmdCall       = "mcp.tools.call"
-	cmdNotify     = "mcp.notify"
-	cmdAudio      = "audio." // start, stop and set: the actions of the tool audio
-	toolAudio     = "audio"
-)
-
-var (
-	commonCommands = []string{cmdInitialize, cmdList, cmdCall, cmdNotify, wire.CommandTool}
-	audioCommands  = []string{cmdAudio + "start", cmdAudio + "stop", cmdAudio + "set"}
-)
-
 // surface is what a node offers. It is immutable.
 type surface struct {
 	name     string
 	commands []string
 	devices  []Device
+	servers  []mcpnode.Server // the devices
 	names    *wire.Names
 	tools    map[wire.ToolRef]*surfaceTool
 	sorted   []*surfaceTool // by their published names
@@ -63,13 +50,17 @@ type surfaceTool struct {
 
 // newSurface returns the surface of some devices. It keeps the slice.
 func newSurface(name string, devices []Device) *surface {
-	o := &surface{name: clip(name, maxName), commands: slices.Clone(commonCommands), devices: devices,
+	o := &surface{name: clip(name, maxName), commands: mcpnode.Commands(), devices: devices,
 		tools: map[wire.ToolRef]*surfaceTool{}}
 	var refs []wire.ToolRef
 	for i := range devices {
 		d := &devices[i]
-		if d.Audio && !slices.Contains(o.commands, audioCommands[0]) {
-			o.commands = append(o.commands, audioCommands...)
+		o.servers = append(o.servers, mcpnode.Server{ID: d.ID, Slug: d.Slug, Title: d.Title, Media: d.Media,
+			Session: d.Session})
+		for _, name := range d.Media {
+			if more := mcpnode.MediaCommands(name); !slices.Contains(o.commands, more[0]) {
+				o.commands = append(o.commands, more...)
+			}
 		}
 		for j := range d.Tools {
 			t := &d.Tools[j]
@@ -141,22 +132,13 @@ func (o *surface) findTool(server, name string) *surfaceTool {
 	return nil
 }
 
-// findDevice returns a device by its slug. An empty slug means the only device for which good is
-// true.
-func (o *surface) findDevice(slug string, good func(*Device) bool) *Device {
-	var found *Device
-	for i := range o.devices {
-		d := &o.devices[i]
-		switch {
-		case slug != "" && d.Slug == slug && good(d):
-			return d
-		case slug == "" && good(d) && found != nil:
-			return nil
-		case slug == "" && good(d):
-			found = d
-		}
+// listedTools returns the tools as they are listed.
+func (o *surface) listedTools() []mcpnode.Tool {
+	list := make([]mcpnode.Tool, len(o.sorted))
+	for i, t := range o.sorted {
+		list[i] = mcpnode.Tool{Tool: t.Tool, Server: t.ref.Server, Name: t.name}
 	}
-	return found
+	return list
 }
 
 // truncate shortens a text.

@@ -18,6 +18,9 @@ const (
 	NodeTranscript    = "voice.transcript" // see [Transcript]
 	NodeAgentRequest  = "agent.request"
 	NodeNotifications = "notifications.changed"
+	// NodeMCPNotification is a notification of an MCP server behind the node, as JSON-RPC. OpenClaw
+	// does not know it, and answers that it is not supported.
+	NodeMCPNotification = "mcp.notification"
 )
 
 // NodeEvent are the parameters of node.event.

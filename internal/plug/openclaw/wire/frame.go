@@ -30,6 +30,8 @@ type Request struct {
 	ID     string
 	Method string
 	Params json.RawMessage // nil if there are none
+	// Traceparent is the span of the client (W3C Trace Context); empty if there is none.
+	Traceparent string
 }
 
 // BadRequest is the error for an invalid request frame.
@@ -62,7 +64,7 @@ func ParseRequest(data []byte) (Request, error) {
 		return r, &BadRequest{ID: id, Message: wrong}
 	}
 	return Request{ID: jsonrpc.Text(m.value("id")), Method: methodName(jsonrpc.TextBytes(m.value("method"))),
-		Params: m.value("params")}, nil
+		Params: m.value("params"), Traceparent: jsonrpc.Text(m.value("traceparent"))}, nil
 }
 
 // methodName returns a method name, without allocating for frequent ones.

@@ -42,8 +42,23 @@ func NodeFailed(e *NodeError) *Error {
 	}{e, true})}
 }
 
+// NodeUnreached returns the response for a command that certainly did not reach the node. Retryable
+// means that it may a moment later.
+func NodeUnreached(e *NodeError, retryable bool) *Error {
+	failed := NodeFailed(e)
+	failed.Retryable = retryable
+	failed.Details = mustJSON(struct {
+		Node *NodeError `json:"nodeError"`
+		Sent bool       `json:"nodeCommandDispatched"`
+	}{e, false})
+	return failed
+}
+
+// TimeoutMessage is what gateways say of a command that timed out (src/gateway/node-registry.ts).
+const TimeoutMessage = "node invoke timed out"
+
 // TimedOut returns the response for a command that timed out.
-func TimedOut() *Error { return NodeFailed(&NodeError{NodeTimeout, "node invoke timed out"}) }
+func TimedOut() *Error { return NodeFailed(&NodeError{NodeTimeout, TimeoutMessage}) }
 
 // Disconnected returns the response for a command whose node disconnected meanwhile.
 func Disconnected(command string) *Error {

@@ -20,6 +20,8 @@ type Invoke struct {
 	// (src/gateway/node-registry-private.ts).
 	IdempotencyKey string `json:"idempotencyKey"`
 	SessionKey     string `json:"sessionKey,omitempty"`
+	// ByMethod is set for a command that operators reach by a method of its own alone.
+	ByMethod bool `json:"-"`
 }
 
 // ParseInvoke parses the parameters. The error is the response to the operator.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -273,12 +274,17 @@ func (p Policy) Refuse(s *Surface, command string, scopes []string) *Error {
 	switch {
 	case internalCommands[command]:
 		return refusedCommand("node.invoke does not allow private node controls", "", command)
-	case command == "system.execApprovals.get" || command == "system.execApprovals.set":
+	case command == CommandPolicyGet || command == CommandPolicySet:
 		return refusedCommand("node.invoke does not allow system.execApprovals.*; use exec.approvals.node.*",
 			"", command)
 	case adminInvokeCommands[command] && !HasScope(scopes, ScopeAdmin):
 		return MissingScope(ScopeAdmin)
 	}
+	return p.refuseCommand(s, command)
+}
+
+// refuseCommand returns why a node does not have a command, or nil.
+func (p Policy) refuseCommand(s *Surface, command string) *Error {
 	platform := s.Platform
 	if platform == "" {
 		platform = UnknownPlatform
@@ -328,4 +334,16 @@ func nameSet(names ...string) map[string]bool {
 		m[name] = true
 	}
 	return m
+}
+
+// KnownCommands returns the commands that some node of OpenClaw's own programs may have, sorted.
+func KnownCommands() []string {
+	all := map[string]bool{"watch.status": true, "watch.notify": true}
+	maps.Copy(all, desktopCommands)
+	maps.Copy(all, dangerousCommands)
+	for _, commands := range platformCommands {
+		maps.Copy(all, nameSet(commands...))
+	}
+	maps.Copy(all, nameSet(talkCommands...))
+	return slices.Sorted(maps.Keys(all))
 }

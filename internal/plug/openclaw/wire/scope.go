@@ -35,9 +35,25 @@ var methodScopes = map[string]string{
 	MethodDeviceRemove: ScopePairing,
 
 	MethodAgent: ScopeWrite, MethodAgentWait: ScopeWrite, MethodAgentsList: ScopeRead,
-	MethodChatSend: ScopeWrite, MethodChatAbort: ScopeWrite, MethodChatHistory: ScopeRead, "chat.inject": ScopeAdmin,
-	MethodSessionsList: ScopeRead, MethodSubscribe: ScopeRead, MethodUnsubscribe: ScopeRead,
-	MethodSessionReset: ScopeAdmin, MethodSessionDelete: ScopeAdmin,
+	MethodChatSend: ScopeWrite, MethodChatAbort: ScopeWrite, MethodChatHistory: ScopeRead,
+	MethodChatStartup: ScopeRead, MethodChatMetadata: ScopeRead, MethodChatInject: ScopeAdmin, MethodSend: ScopeWrite,
+	MethodSubscribe: ScopeRead, MethodUnsubscribe: ScopeRead,
+
+	// There, reset, delete and compact need admin, as conversations can be other people's. Here
+	// they are always one's own.
+	MethodSessionsList: ScopeRead, MethodSessionsSubscribe: ScopeRead, MethodSessionDescribe: ScopeRead,
+	MethodSessionResolve: ScopeRead, MethodSessionGet: ScopeRead, MethodSessionPreview: ScopeRead,
+	MethodSessionCreate: ScopeWrite, MethodSessionPatch: ScopeWrite, MethodSessionReset: ScopeWrite,
+	MethodSessionDelete: ScopeWrite, MethodSessionSend: ScopeWrite, MethodSessionAbort: ScopeWrite,
+	MethodSessionCompact: ScopeWrite,
+
+	// There, these need admin, too.
+	MethodExecPolicyGet: ScopePairing, MethodExecPolicySet: ScopePairing, MethodNodeExecPolicyGet: ScopePairing,
+	MethodNodeExecPolicySet: ScopePairing,
+
+	MethodAgentIdentity: ScopeRead, MethodCommandsList: ScopeRead, MethodModelsList: ScopeRead,
+	MethodToolsCatalog: ScopeRead, MethodQuestionList: ScopeRead, MethodApprovalList: ScopeRead,
+	MethodTaskSuggestions: ScopeRead,
 }
 
 // CheckPermission returns the error if a client with a role and scopes may not call a method,

@@ -178,10 +178,79 @@ var (
 			"sourceReplyDeliveryMode", "disableMessageTool", "swarmCollector", "swarmOutputSchema",
 			"forceRestartSafeTools", "forceCodeModeTools"),
 	)}
-	ShapeAgentWait = &Shape{MethodAgentWait, []field{requiredText("runId"), intField("timeoutMs")}}
+	ShapeAgentWait  = &Shape{MethodAgentWait, []field{requiredText("runId"), intField("timeoutMs")}}
+	ShapeChatInject = &Shape{MethodChatInject, []field{
+		requiredText("sessionKey").maxLength(MaxSessionKey), optionalText("agentId"), requiredText("message"),
+		anyText("label").maxLength(100),
+	}}
+	ShapeSessionsList = &Shape{MethodSessionsList, slices.Concat(
+		[]field{intField("limit").atLeast(1), intField("offset"), intField("activeMinutes").atLeast(1),
+			optionalText("agentId"), anyText("search"), anyText("label")},
+		anyFields("archived", "requireLastInteraction", "sortBy", "includeGlobal", "includeUnknown",
+			"configuredAgentsOnly", "includeDerivedTitles", "includeLastMessage", "boardFace", "creatorId", "ownerId",
+			"ownerFirst", "involvingMe", "involvingProfileId", "includePeople", "spawnedBy",
+			"includeActivitySummary"),
+	)}
+	ShapeSessionDescribe = &Shape{MethodSessionDescribe, []field{
+		requiredText("key"), optionalText("agentId"), boolField("includeDerivedTitles"),
+		boolField("includeLastMessage"),
+	}}
+	ShapeSessionPreview = &Shape{MethodSessionPreview, []field{
+		textListField("keys").makeRequired(), intField("limit").atLeast(1), intField("maxChars").atLeast(20),
+	}}
+	ShapeSessionCreate = &Shape{MethodSessionCreate, slices.Concat(
+		[]field{optionalText("key"), optionalText("idempotencyKey"), optionalText("agentId"),
+			optionalText("label").maxLength(512), optionalText("displayName"), anyText("task"), anyText("message"),
+			optionalText("parentSessionKey"), boolField("succeedsParent"), boolField("emitCommandHooks"),
+			{name: "attachments", kind: kindList}},
+		anyFields("category", "visibility", "titleSource"), anyFields(UnsupportedSessionMembers...),
+	)}
+	ShapeSessionPatch = &Shape{MethodSessionPatch, slices.Concat(
+		[]field{requiredText("key"), optionalText("agentId"), optionalText("expectedSessionId"),
+			anyField("label"), boolField("archived"), boolField("pinned"), boolField("unread")},
+		anyFields("expectedLifecycleRevision", "expectedPermissionMode", "expectedToolOverrides",
+			"expectedMarkedUnreadAt"), anyFields(unsupportedPatchMembers...),
+	)}
+	ShapeSessionReset = &Shape{MethodSessionReset, []field{
+		requiredText("key"), optionalText("agentId"), enumField("reason", "new", "reset"),
+		optionalText("expectedSessionId"),
+	}}
+	ShapeSessionDelete = &Shape{MethodSessionDelete, slices.Concat(
+		[]field{requiredText("key"), optionalText("agentId"), boolField("deleteTranscript"),
+			optionalText("expectedSessionId"), boolField("archivedOnly")},
+		anyFields("expectedLifecycleRevision", "expectedSessionUpdatedAt", "emitLifecycleHooks"),
+	)}
+	ShapeSessionSend = &Shape{MethodSessionSend, []field{
+		requiredText("key").maxLength(MaxSessionKey), optionalText("agentId"), anyText("message").makeRequired(),
+		anyText("thinking"), {name: "attachments", kind: kindList}, intField("timeoutMs"),
+		optionalText("idempotencyKey"),
+	}}
+	ShapeSessionAbort = &Shape{MethodSessionAbort, []field{
+		optionalText("key"), optionalText("runId"), optionalText("agentId"), boolField("clearQueued"),
+	}}
+	ShapeSessionCompact = &Shape{MethodSessionCompact, []field{
+		requiredText("key"), optionalText("agentId"), intField("maxLines").atLeast(1),
+	}}
 	ShapeSubscribe = &Shape{MethodSubscribe, []field{requiredText("key"), optionalText("agentId"),
 		boolField("includeApprovals")}}
 )
+
+// UnsupportedSessionMembers are the members of sessions.create for what bots here do not have: a
+// model of one's own choice, working folders, other people's eyes.
+var UnsupportedSessionMembers = []string{
+	"model", "contextWindow", "thinkingLevel", "fastMode", "permissionMode", "toolOverrides", "incognito", "catalogId",
+	"spawnDepth", "fork", "forkFrom", "projectId", "projectGitUrl", "worktree", "worktreeBaseRef", "worktreeName",
+	"execNode", "cwd",
+}
+
+// unsupportedPatchMembers are those of sessions.patch.
+var unsupportedPatchMembers = []string{
+	"icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes", "contextWindow",
+	"thinkingLevel", "fastMode", "toolOverrides", "verboseLevel", "traceLevel", "reasoningLevel", "responseUsage",
+	"elevatedLevel", "execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "model",
+	"completionOwnerSessionKey", "inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny",
+	"sendPolicy", "groupActivation",
+}
 
 func anyFields(names ...string) []field {
 	fields := make([]field, len(names))

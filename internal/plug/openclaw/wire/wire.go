@@ -154,11 +154,34 @@ const (
 	MethodChatSend       = "chat.send"
 	MethodChatAbort      = "chat.abort"
 	MethodChatHistory    = "chat.history"
-	MethodSessionsList   = "sessions.list"
-	MethodSessionReset   = "sessions.reset"
-	MethodSessionDelete  = "sessions.delete"
+	MethodChatStartup    = "chat.startup"
+	MethodChatMetadata   = "chat.metadata"
+	MethodChatInject     = "chat.inject"
+	MethodSend           = "send"
 	MethodSubscribe      = "sessions.messages.subscribe"
 	MethodUnsubscribe    = "sessions.messages.unsubscribe"
+
+	MethodSessionsList      = "sessions.list"
+	MethodSessionsSubscribe = "sessions.subscribe"
+	MethodSessionDescribe   = "sessions.describe"
+	MethodSessionResolve    = "sessions.resolve"
+	MethodSessionGet        = "sessions.get"
+	MethodSessionPreview    = "sessions.preview"
+	MethodSessionCreate     = "sessions.create"
+	MethodSessionPatch      = "sessions.patch"
+	MethodSessionReset      = "sessions.reset"
+	MethodSessionDelete     = "sessions.delete"
+	MethodSessionSend       = "sessions.send"
+	MethodSessionAbort      = "sessions.abort"
+	MethodSessionCompact    = "sessions.compact"
+
+	MethodAgentIdentity   = "agent.identity.get"
+	MethodCommandsList    = "commands.list"
+	MethodModelsList      = "models.list"
+	MethodToolsCatalog    = "tools.catalog"
+	MethodQuestionList    = "question.list"
+	MethodApprovalList    = "plugin.approval.list"
+	MethodTaskSuggestions = "taskSuggestions.list"
 
 	// Of nodes.
 	MethodInvokeResult    = "node.invoke.result"
@@ -178,6 +201,8 @@ const (
 	EventShutdown        = "shutdown"
 	EventAgent           = "agent"
 	EventChat            = "chat"
+	EventSessionMessage  = "session.message"  // somebody or the agent said something
+	EventSessionsChanged = "sessions.changed" // the list of conversations, or one of them
 	EventInvoke          = "node.invoke.request"
 	EventInvokeCancel    = "node.invoke.cancel"
 	EventHostStats       = "node.hostStats" // {nodeId, hostStats}: what a node reported by NodeStats

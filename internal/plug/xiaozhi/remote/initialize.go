@@ -1,12 +1,15 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"patchbay/internal/jsonrpc"
@@ -43,12 +46,14 @@ func (r *boardError) Error() string { return "the board refuses: " + r.text }
 // The error is ctx's, or wraps [ErrSilent], [ErrClosed], the error of Send, or the board's error.
 // The known tools stay usable after an error, unless the firmware has changed.
 func (c *Client) Start(ctx context.Context, v Vision) (changed bool, err error) {
-	raw, err := c.askWithRetry(ctx, "initialize", initializeParams(v))
+	params := initializeParams(v, nil)
+	raw, err := c.askWithRetry(ctx, "initialize", params)
 	if no, ok := errors.AsType[*boardError](err); ok {
 		c.log.Warn("a board does not want to be greeted", "why", no.text) // its tools may work nevertheless
 	} else if err != nil {
 		return false, fmt.Errorf("initialize: %w", err)
 	}
+	c.setInitialized(lastInitialize{v, params, raw})
 	next := Catalog{Firmware: c.opt.Firmware, Build: c.opt.Build}
 	next.setServerInfo(raw)
 	c.mu.Lock()
@@ -84,15 +89,27 @@ func (c *Client) askWithRetry(ctx context.Context, method string, params []byte)
 	return a.result, nil
 }
 
-func initializeParams(v Vision) []byte {
+// capabilityName matches names of capabilities that reach boards.
+var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
+
+// initializeParams returns the params of initialize with the capabilities of a caller, a JSON
+// object or nil, except for vision and for names that firmware may read as another one: its strings
+// end at a zero byte, it ignores case, and takes the first of two (cJSON_GetObjectItem).
+func initializeParams(v Vision, capabilities []byte) []byte {
 	b := []byte(`{"protocolVersion":"2024-11-05","capabilities":{`)
 	if v.URL != "" {
 		b = jsonrpc.AppendText(append(b, `"vision":{"url":`...), v.URL)
 		if v.Token != "" {
 			b = jsonrpc.AppendText(append(b, `,"token":`...), v.Token)
 		}
-		b = append(b, '}')
+		b = append(b, `},`...)
 	}
+	for in := jsonrpc.Scan(capabilities); in.Next(); {
+		if name := string(in.Key); capabilityName.MatchString(name) && !strings.EqualFold(name, "vision") {
+			b = append(append(append(jsonrpc.AppendText(b, name), ':'), in.Value...), ',')
+		}
+	}
+	b = bytes.TrimSuffix(b, []byte(","))
 	return append(b, `},"clientInfo":{"name":"patchbay","version":"1"}}`...)
 }
 

@@ -29,6 +29,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/tool"
@@ -84,13 +86,17 @@ type Options struct {
 // Client is the MCP client of one board, for one connection. It implements [tool.Provider]. Its
 // methods are safe for concurrent use.
 type Client struct {
-	opt Options
-	log *slog.Logger
+	opt        Options
+	log        *slog.Logger
+	notifyRate *rate.Limiter
 
-	mu       sync.Mutex
-	closed   error // the reason; nil while it is open
-	catalog  Catalog
-	listed   bool // the catalog was listed on this connection
+	mu      sync.Mutex
+	closed  error // the reason; nil while it is open
+	catalog Catalog
+	listed  bool // the catalog was listed on this connection
+
+	initialized lastInitialize
+
 	lastID   int64
 	busy     bool         // a request has the turn
 	inFlight *sentRequest // the unanswered request; nil if none
@@ -108,7 +114,8 @@ func New(opt Options) *Client {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{opt: opt, log: opt.Logger, catalog: opt.Known}
+	return &Client{opt: opt, log: opt.Logger, catalog: opt.Known,
+		notifyRate: rate.NewLimiter(rate.Every(notifyEvery), notifyBurst)}
 }
 
 // Close closes the client because the connection has ended; err is the reason and may be nil. All

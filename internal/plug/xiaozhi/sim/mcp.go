@@ -44,7 +44,8 @@ func (b *Board) onMCP(ch *audioChannel, m wire.Message) {
 	case method == "":
 		b.violate("C5", "a request has no method")
 		return
-	case strings.HasPrefix(method, "notifications"):
+	case strings.HasPrefix(method, "notifications"): // firmware does nothing with them
+		b.report.Heard = append(b.report.Heard[max(0, len(b.report.Heard)-15):], method+" "+string(in.Params))
 		return
 	case in.Params != nil && in.Params[0] != '{':
 		b.violate("C5", "the params of %s are no object: %.20s", method, in.Params)
@@ -84,6 +85,7 @@ type visionTarget struct{ url, token string }
 
 func (b *Board) initialize(ch *audioChannel, id int, params json.RawMessage) {
 	b.report.Initializes++
+	b.report.LastInitialize = string(params)
 	if ch != nil {
 		if slices.Contains(ch.inits, string(params)) {
 			b.violate("C5", "there are two equal initialize in a session")

@@ -59,6 +59,8 @@ type Report struct {
 
 	Initializes, Lists, Calls int // MCP requests
 	Photos, Notifications     int
+	LastInitialize            string   // its params
+	Heard                     []string // notifications of the server: method and params; the last 16
 
 	// Intervals is a histogram of the times between packets, in steps of [IntervalStep]; the last
 	// step has all longer ones. The first packets of an answer, which arrive at once, are not
@@ -73,7 +75,7 @@ func (b *Board) Report() Report {
 	defer b.mu.Unlock()
 	b.overdue(time.Now())
 	r := b.report
-	r.Violations = slices.Clone(r.Violations)
+	r.Violations, r.Heard = slices.Clone(r.Violations), slices.Clone(r.Heard)
 	r.Intervals = slices.Clone(r.Intervals)
 	return r
 }

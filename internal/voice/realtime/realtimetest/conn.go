@@ -164,15 +164,22 @@ func (c *conn) onSession(raw json.RawMessage) {
 		c.s.violation(problem + " in " + string(raw))
 	}
 	var session struct {
-		Mode      string
-		Detection json.RawMessage `json:"turn_detection"`
-		Audio     struct {
+		Mode, Voice string
+		Detection   json.RawMessage `json:"turn_detection"`
+		Audio       struct {
 			Input struct {
 				Detection json.RawMessage `json:"turn_detection"`
 			}
+			Output struct{ Voice string }
 		}
 	}
 	_ = json.Unmarshal(raw, &session)
+	if voice := session.Voice + session.Audio.Output.Voice; voice != "" && c.s.opt.Voices != nil &&
+		!slices.Contains(c.s.opt.Voices, voice) {
+		c.fail("invalid_value", "session.audio.output.voice")
+		c.configured = true // with its defaults
+		return
+	}
 	c.configured, c.commits = true, session.Mode == "commit"
 	c.detects = len(session.Detection) > 4 || len(session.Audio.Input.Detection) > 4 // not null
 	c.send(object{"type": "session.updated", "session": object{}})

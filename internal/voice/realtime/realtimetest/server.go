@@ -65,6 +65,10 @@ type Options struct {
 	// Lifetime is how long a session lasts; 0: for ever.
 	Lifetime time.Duration
 	Fault    Fault
+	// Voices are those that the server has; nil: all.
+	Voices []string
+	// Listener accepts the connections; nil: one on loopback.
+	Listener net.Listener
 	// Error is an error that the server reports before its answer, without other effect.
 	Error string
 }
@@ -122,6 +126,10 @@ func New(t testing.TB, o Options) *Server {
 	h := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	h.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, c)
+	}
+	if o.Listener != nil {
+		_ = h.Listener.Close()
+		h.Listener = o.Listener
 	}
 	if o.TLS {
 		h.StartTLS()

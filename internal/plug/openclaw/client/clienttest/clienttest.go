@@ -4,8 +4,11 @@ package clienttest
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/plug/openclaw/openclawtest"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -41,6 +45,8 @@ type Options struct {
 	Raw func(*websocket.Conn)
 	// Status is an HTTP status to respond with instead of the upgrade; 0: none.
 	Status int
+	// TLS makes it a wss:// gateway with a certificate of its own making.
+	TLS bool
 	// RecordFrames records all frames of clients, for [Gateway.Check].
 	RecordFrames bool
 }
@@ -60,13 +66,26 @@ type Gateway struct {
 	open     []*websocket.Conn
 	frames   [][]byte
 	closed   bool
+	cert     tls.Certificate // of TLS
 }
 
 // Start starts a gateway. It ends with the test.
 func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, opt: o, peers: make(chan *Peer, 100)}
-	g.http = httptest.NewServer(http.HandlerFunc(g.serve))
+	g.http = httptest.NewUnstartedServer(http.HandlerFunc(g.serve))
+	if o.TLS {
+		g.Renew()
+		g.http.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused handshakes
+		g.http.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return &tls.Config{Certificates: []tls.Certificate{g.cert}}, nil
+		}}
+		g.http.StartTLS()
+	} else {
+		g.http.Start()
+	}
 	g.URL = "ws" + strings.TrimPrefix(g.http.URL, "http")
 	t.Cleanup(func() {
 		g.http.Close()
@@ -79,6 +98,22 @@ func Start(t testing.TB, o Options) *Gateway {
 		g.work.Wait()
 	})
 	return g
+}
+
+// Renew replaces the certificate. Open connections go on.
+func (g *Gateway) Renew() {
+	g.t.Helper()
+	fresh := openclawtest.NewSelfMade(g.t).Pair(g.t)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cert = fresh
+}
+
+// Fingerprint returns that of the certificate.
+func (g *Gateway) Fingerprint() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return wire.Fingerprint(g.cert.Certificate[0])
 }
 
 // Attempts returns the connect parameters of all clients so far.

@@ -56,6 +56,12 @@ type Request struct {
 	WholeText, Incomplete bool
 }
 
+// request is that of a connection, which is known when the connection has ended.
+type request struct {
+	Request
+	ended bool
+}
+
 // Server is a server. It is safe for concurrent use.
 type Server struct {
 	Address string // wyoming://…
@@ -66,7 +72,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	conns      map[net.Conn]bool
-	requests   []Request
+	requests   []*request // in the order of the connections
 	violations []string
 }
 
@@ -115,11 +121,17 @@ func Tone(text string, rate int) []int16 {
 	return samples
 }
 
-// Requests returns what clients asked for.
+// Requests returns what clients asked for, in the order of their connections, which have ended.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
+	var out []Request
+	for _, r := range s.requests {
+		if r.ended {
+			out = append(out, r.Request)
+		}
+	}
+	return out
 }
 
 // Violations returns what real servers would not have understood.
@@ -150,6 +162,8 @@ func (s *Server) accept(l net.Listener) {
 		}
 		s.mu.Lock()
 		s.conns[raw] = true
+		r := &request{}
+		s.requests = append(s.requests, r)
 		s.mu.Unlock()
 		s.open.Go(func() {
 			c := &conn{s: s, Conn: raw, r: bufio.NewReader(raw)}
@@ -158,9 +172,7 @@ func (s *Server) accept(l net.Listener) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.conns, raw)
-			if c.got.Stage != "" {
-				s.requests = append(s.requests, c.got)
-			}
+			r.Request, r.ended = c.got, c.got.Stage != ""
 		})
 	}
 }

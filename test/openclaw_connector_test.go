@@ -1,0 +1,281 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/control"
+	"patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/plug/openclaw/openclawtest"
+	glasses "patchbay/internal/plug/rokid/sim"
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/proxytest"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// connected is a real OpenClaw in which our connector is installed, with a server of ours that it
+// connects to by a proxy.
+type connected struct {
+	*clawAgent
+	proxy   *proxytest.Proxy
+	listen  string
+	setting string // the connector's
+}
+
+// Our connector in a real OpenClaw: it is installed by the commands that people are given, its
+// agent answers glasses, and an answer survives what happens to the connection.
+func TestOpenClawConnector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts OpenClaw")
+	}
+	openclawtest.LoadSchema(t) // skips the test without it
+	o := &connected{clawAgent: &clawAgent{t: t}, listen: freeAddress(t)}
+	model, err := openaitest.Start()
+	must(t, err)
+	t.Cleanup(model.Close)
+	model.Answer = o.think
+	o.gateway = openclawtest.Gateway(t, openclawtest.Options{Model: model.URL, Settings: sharpEyed()})
+	o.proxy = proxytest.New(t, o.listen)
+	o.boardServer = &boardServer{t: t, installation: newInstallation(store.Options{Folder: t.TempDir()},
+		"PATCHBAY_PUBLIC_URL=http://"+o.proxy.Addr(), "PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0",
+		"PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0")}
+	patchbay() // is built first
+	began := time.Now()
+	o.run(t, "user", "add", "ada")
+	o.server = o.serve(t, "--listen", o.listen)
+	if !t.Run("is installed", o.isInstalled) {
+		return
+	}
+	o.reply("hello there", answers(openaitest.Text("Hello, glasses.")))
+	if a := o.answer(t, "first", "hello there"); a != "Hello, glasses." {
+		t.Fatalf("glasses heard %q", a)
+	}
+	t.Logf("from a new account to the first answer it took %v", time.Since(began).Round(time.Second))
+	var key addedKey
+	o.json(t, &key, "key", "add", "--name", "admin", "--scope", "admin")
+	o.key = key.Key
+	o.speaker = o.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{})
+	o.awake(t)
+	t.Run("streams", o.streams)
+	t.Run("remembers", o.remembers)
+	t.Run("disconnected", o.disconnected)
+	t.Run("interrupted", o.interrupted)
+	t.Run("sees", o.sees)
+	t.Run("commands", o.commands)
+	t.Run("calls", o.calls)
+	t.Run("doctor", o.looksGood)
+	t.Run("fails", o.fails)
+	t.Run("line cut", o.lineCut)
+	t.Run("line silent", o.lineSilent)
+	t.Run("server restarts", o.serverRestarts)
+	t.Run("plugin restarts", o.pluginRestarts)
+	t.Run("key replaced", o.keyReplaced)
+}
+
+// isInstalled adds a bot, and runs what is printed at the computer of OpenClaw.
+func (o *connected) isInstalled(t *testing.T) {
+	out := o.run(t, "bot", "add", "--name", "lobster", "--kind", "connector", "--set", "hangup=cancel")
+	var script []string
+	for line := range strings.Lines(out) {
+		if command, ok := strings.CutPrefix(line, "  "); ok {
+			script = append(script, command)
+		}
+	}
+	if len(script) != 3 {
+		t.Fatalf("people are told %q", out)
+	}
+	o.bot, o.setting = 1, strings.TrimSpace(script[2][strings.LastIndex(script[2], " ")+1:])
+	var key addedKey
+	o.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
+	o.glasses = key.Key
+	said, err := o.gateway.Shell(t, strings.Join(script, ""))
+	must(t, err)
+	t.Log(said)
+	o.awaitBot(t, true)
+}
+
+// awaitBot waits until the bot is connected, or is not.
+func (o *connected) awaitBot(t *testing.T, connected bool) (b control.BotStatus) {
+	t.Helper()
+	waitWithin(t, 2*time.Minute, fmt.Sprintf("the bot is connected: %t", connected), func() bool {
+		decodeJSON(t, o.run(t, "bot", "show", "1", "--json"), &b)
+		return b.Connections > 0 == connected
+	})
+	return b
+}
+
+// worn returns simulated glasses.
+func (o *connected) worn(user string) *glasses.Glasses {
+	g := glasses.New(glasses.Options{URL: o.url + "/sse/rokid", Key: o.glasses, AgentID: "1", UserID: user,
+		Timeout: 2 * time.Minute})
+	o.t.Cleanup(g.Close)
+	return g
+}
+
+// toolCall is a model's call of one of OpenClaw's tools, which it finds in a catalogue.
+func toolCall(name string, args any) []openaitest.Step {
+	arguments, _ := json.Marshal(args)
+	return openaitest.CallInPieces(0, "call_1", name, string(arguments))
+}
+
+// commands has the agent give a command to the glasses.
+func (o *connected) commands(t *testing.T) {
+	o.reply("take me to the zoo", answers(toolCall("tool_call", given{"id": "take_navigation",
+		"args": given{"action": "open", "poi_name": "Zoo", "navi_type": "walk"}})...))
+	a, err := o.worn("U2").Ask(t.Context(), "take me to the zoo", nil)
+	must(t, err)
+	if len(a.Commands) != 1 || a.Commands[0].Name != talk.CommandNavigate || a.Commands[0].Args["poi_name"] != "Zoo" ||
+		!strings.Contains(a.Text, "sent to the device") {
+		t.Errorf("%+v %q", a.Commands, a.Text)
+	}
+	if len(a.Violations) > 0 {
+		t.Errorf("%q", a.Violations)
+	}
+}
+
+// calls has the agent turn the volume of a board.
+func (o *connected) calls(t *testing.T) {
+	const name = "speaker_self_audio_speaker_set_volume"
+	o.awake(t)
+	call := func(words string, volume int) string {
+		o.reply(words, answers(toolCall("tool_call", given{"id": "patchbay_call",
+			"args": given{"name": name, "arguments": given{"volume": volume}}})...))
+		return o.answer(t, words, words)
+	}
+	if a := call("make it quiet", 11); o.speaker.Volume() == 11 {
+		t.Errorf("it called what nobody has allowed: %q", a)
+	}
+	o.run(t, "bot", "set", "1", "allow_tools="+name)
+	if a := call("make it loud", 46); o.speaker.Volume() != 46 {
+		t.Errorf("the volume is %d: %q", o.speaker.Volume(), a)
+	}
+	var all struct{ Calls []control.Call }
+	must(t, o.boardServer.ask(ctx, http.MethodGet, "/api/v1/calls", nil, &all))
+	if !slices.ContainsFunc(all.Calls, func(c control.Call) bool {
+		return strings.HasSuffix(c.Tool, name) && c.Channel == "bot" && c.Outcome == "done"
+	}) {
+		t.Errorf("the trail has %+v", all.Calls)
+	}
+}
+
+// fails has the model refuse.
+func (o *connected) fails(t *testing.T) {
+	o.reply("fail with 400", openaitest.Reply{Status: http.StatusBadRequest, Message: "no such thing"})
+	if a := o.answer(t, "fails", "fail with 400"); a == "" {
+		t.Error("nothing is said of a model that refuses")
+	} else {
+		t.Logf("glasses heard %q", a)
+	}
+}
+
+// looksGood checks what is said of a bot that is well.
+func (o *connected) looksGood(t *testing.T) {
+	if b := o.awaitBot(t, true); b.Gateway != "2026.9.6" {
+		t.Errorf("%+v", b)
+	}
+	out, _ := o.command("doctor", "--json").Output() // other checks may fail
+	var findings []struct{ Check, State, Found string }
+	decodeJSON(t, string(out), &findings)
+	if !slices.ContainsFunc(findings, func(f struct{ Check, State, Found string }) bool {
+		return strings.HasPrefix(f.Check, "bot 1") && f.State == "ok"
+	}) {
+		t.Errorf("%+v", findings)
+	}
+}
+
+// broken begins an answer, breaks something in its middle, and returns what the glasses heard.
+func (o *connected) broken(t *testing.T, words string, breaks func()) *asking {
+	t.Helper()
+	goOn := make(chan struct{})
+	o.reply(words, answers(openaitest.Text("One, "), openaitest.Wait(goOn), openaitest.Text("two, "),
+		openaitest.Text("three.")))
+	a := o.begin(t, words, words)
+	a.hears(t, "One,")
+	breaks()
+	close(goOn)
+	<-a.done
+	return a
+}
+
+// lineCut cuts the connection in mid-answer.
+func (o *connected) lineCut(t *testing.T) {
+	before := o.metric("patchbay_cable_frames_total")
+	if a := o.broken(t, "count across a cut", o.proxy.Drop); a.err != nil || a.text != "One, two, three." {
+		t.Errorf("%q (%v)", a.text, a.err)
+	}
+	if o.metric("patchbay_cable_frames_total") == before {
+		t.Error("nothing went over the connection")
+	}
+}
+
+// lineSilent has the connection lose everything from now on, without either side being told.
+func (o *connected) lineSilent(t *testing.T) {
+	began := time.Now()
+	a := o.broken(t, "count across a silence", o.proxy.MuteExisting)
+	if a.err != nil || !strings.HasSuffix(a.text, "two, three.") || !strings.HasPrefix(a.text, "One, ") {
+		t.Errorf("%q (%v)", a.text, a.err)
+	}
+	t.Logf("it took %v: %q", time.Since(began).Round(time.Second), a.text)
+}
+
+// serverRestarts restarts the server in mid-answer: the answer ends before, and the connector comes
+// back by itself.
+func (o *connected) serverRestarts(t *testing.T) {
+	stopped := make(chan error, 1)
+	a := o.broken(t, "count across a restart", func() { go func() { stopped <- o.server.stop() }() })
+	if a.err != nil || a.text != "One, two, three." {
+		t.Errorf("%q (%v)", a.text, a.err)
+	}
+	must(t, <-stopped)
+	o.server = o.serve(o.t, "--listen", o.listen)
+	began := time.Now()
+	o.awaitBot(t, true)
+	t.Logf("it was back after %v", time.Since(began).Round(time.Millisecond))
+	o.reply("still there", answers(openaitest.Text("Still here.")))
+	if a := o.answer(t, "restarted", "still there?"); a != "Still here." {
+		t.Errorf("%q", a)
+	}
+}
+
+// pluginRestarts reloads the plugin while it answers: OpenClaw lets the answer end.
+func (o *connected) pluginRestarts(t *testing.T) {
+	reloaded := make(chan error, 1)
+	a := o.broken(t, "count across a reload", func() {
+		go func() {
+			_, err := o.gateway.Shell(t, "openclaw plugins reload patchbay")
+			reloaded <- err
+		}()
+	})
+	if a.err != nil || !strings.HasPrefix(a.text, "One, ") || a.text == "One, " {
+		t.Errorf("%q (%v)", a.text, a.err)
+	}
+	must(t, <-reloaded)
+	o.awaitBot(t, true)
+	o.reply("and now", answers(openaitest.Text("Again here.")))
+	waitWithin(t, 2*time.Minute, "the agent answers again", func() bool {
+		return o.answer(t, "reloaded", "and now?") == "Again here."
+	})
+}
+
+// keyReplaced replaces the key: the old one is refused, and the new one is all that has to be set.
+func (o *connected) keyReplaced(t *testing.T) {
+	out := o.run(t, "bot", "rotate", "1")
+	o.awaitBot(t, false)
+	at := strings.Index(out, "openclaw config set")
+	if at < 0 {
+		t.Fatalf("people are told %q", out)
+	}
+	_, err := o.gateway.Shell(t, out[at:])
+	must(t, err)
+	o.awaitBot(t, true)
+	o.reply("a new key", answers(openaitest.Text("It fits.")))
+	if a := o.answer(t, "key", "a new key"); a != "It fits." {
+		t.Errorf("%q", a)
+	}
+}
