@@ -62,43 +62,105 @@ func (p Principal) OperatorScopes() []string {
 	return []string{OperatorRead, OperatorWrite, OperatorPairing}
 }
 
-// PeerToken returns the token with which a peer connects in a role with these scopes or fewer. The
-// token stays the same until [Service.RotatePeer] is called or the peer is removed, and keeps the
-// scopes of earlier calls. It is derived each time, so that only its hash is stored. The error is
-// [ErrPeerRole] or [ErrScope] for what was not approved, and [store.ErrNotFound] if the peer has
+// PeerToken returns the token with which a peer connects in a role with these scopes or fewer, to a
+// peer that has authenticated with a key, given by its id, or otherwise. The token stays the same
+// until it is replaced or revoked, [Service.RotatePeer] is called or the peer is removed, and keeps
+// the scopes of earlier calls. It is derived each time, so that only its hash is stored. The error
+// is [ErrPeerRole] or [ErrScope] for what was not approved, and [store.ErrNotFound] if the peer has
 // been changed since it was read.
-func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string,
-	scopes []string) (string, store.PeerToken, error) {
-	switch {
-	case !slices.Contains(p.Roles, role):
-		return "", store.PeerToken{}, ErrPeerRole
-	case !Covers(p.Scopes, scopes):
-		return "", store.PeerToken{}, ErrScope
+func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scopes []string,
+	key string) (string, store.PeerToken, error) {
+	if err := checkGrant(p, role, scopes); err != nil {
+		return "", store.PeerToken{}, err
 	}
-	token := peerToken(s.box.Key(), p, role)
-	hash := seal.Hash(token)
 	kept, err := s.db.Peers.Token(ctx, p.ID, role)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
 	}
-	if err == nil && kept.Hash == hash && Covers(kept.Scopes, scopes) {
+	if key == "" {
+		key = kept.Key
+	}
+	version := kept.Version
+	if !kept.Revoked.IsZero() {
+		if version, err = s.db.Peers.NextTokenVersion(ctx); err != nil {
+			return "", store.PeerToken{}, fmt.Errorf("make a token for a peer: %w", err)
+		}
+		kept = store.PeerToken{}
+	}
+	token := peerToken(s.box.Key(), p, role, version)
+	hash := seal.Hash(token)
+	if kept.Hash == hash && kept.Key == key && Covers(kept.Scopes, scopes) {
 		return token, kept, nil
 	}
 	// A hash that none of the keys reproduces belongs to a secret that is no longer valid.
-	if s.madeWithAnyKey(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role)) }) {
+	if s.madeWithAnyKey(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role, version)) }) {
 		scopes = slices.Concat(kept.Scopes, scopes)
 	}
-	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: scopes, Created: s.now()})
+	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: scopes, Created: s.now(),
+		Key: key, Version: version})
 	if err != nil {
 		return "", store.PeerToken{}, fmt.Errorf("keep the token of a peer: %w", err)
 	}
 	return token, kept, nil
 }
 
-// peerToken derives 43 characters from the peer, its owner, the role, and the version of the peer's
-// secrets.
-func peerToken(k *seal.Key, p store.Peer, role string) string {
-	mac, err := hex.DecodeString(k.MAC(fmt.Sprintf("peer token|%s|%s|%s|%d", p.ID, p.Owner, role, p.SecretVersion)))
+// checkGrant returns an error if a peer was not approved in a role, or for scopes.
+func checkGrant(p store.Peer, role string, scopes []string) error {
+	switch {
+	case !slices.Contains(p.Roles, role):
+		return ErrPeerRole
+	case !Covers(p.Scopes, scopes):
+		return ErrScope
+	}
+	return nil
+}
+
+// ReplacePeerToken replaces the token of a peer for a role by one with these scopes; nil: those
+// that it had. Errors are as of [Service.PeerToken].
+func (s *Service) ReplacePeerToken(ctx context.Context, p store.Peer, role string,
+	scopes []string) (string, store.PeerToken, error) {
+	if err := checkGrant(p, role, scopes); err != nil {
+		return "", store.PeerToken{}, err
+	}
+	kept, err := s.db.Peers.Token(ctx, p.ID, role)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
+	}
+	if scopes == nil {
+		scopes = kept.Scopes
+	}
+	version, err := s.db.Peers.NextTokenVersion(ctx)
+	if err != nil {
+		return "", store.PeerToken{}, fmt.Errorf("make a token for a peer: %w", err)
+	}
+	token := peerToken(s.box.Key(), p, role, version)
+	kept, err = s.db.Peers.ReplaceToken(ctx, p, store.PeerToken{Role: role, Hash: seal.Hash(token), Scopes: scopes,
+		Created: s.now(), Key: kept.Key, Version: version})
+	if err != nil {
+		return "", store.PeerToken{}, fmt.Errorf("keep the token of a peer: %w", err)
+	}
+	return token, kept, nil
+}
+
+// RevokePeerToken ends the token of a peer for a role. The peer stays paired: with a key it gets
+// another one. It returns [store.ErrNotFound] if there is none that is valid.
+func (s *Service) RevokePeerToken(ctx context.Context, id, role string) error {
+	return s.db.Peers.RevokeToken(ctx, id, role, s.now())
+}
+
+// peerToken derives 43 characters from the peer, its owner, the role, the version of the peer's
+// secrets, and that of the token.
+func peerToken(k *seal.Key, p store.Peer, role string, version int64) string {
+	text := fmt.Sprintf("peer token|%s|%s|%s|%d", p.ID, p.Owner, role, p.SecretVersion)
+	if version != 0 {
+		text += fmt.Sprintf("|%d", version)
+	}
+	return derived(k, text)
+}
+
+// derived derives 43 characters from a text.
+func derived(k *seal.Key, text string) string {
+	mac, err := hex.DecodeString(k.MAC(text))
 	if err != nil {
 		panic(err) // MAC returns hex
 	}
@@ -135,16 +197,15 @@ func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, erro
 		return Paired{}, fmt.Errorf("look up a peer: %w", err)
 	}
 	known := err == nil
-	// For an unknown peer the token is computed too, so that the response takes as long.
-	if same := s.madeWithAnyKey(l.Token, func(k *seal.Key) string { return peerToken(k, p, l.Role) }); !same || !known {
-		return Paired{}, ErrUnknown
-	}
-	k, err := s.db.Peers.Token(ctx, p.ID, l.Role)
-	if errors.Is(err, store.ErrNotFound) {
-		return Paired{}, ErrUnknown // a valid derivation that was never issued
-	}
-	if err != nil {
+	k, err := s.db.Peers.Token(ctx, l.Peer, l.Role)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Paired{}, fmt.Errorf("look up the token of a peer: %w", err)
+	}
+	issued := err == nil && k.Revoked.IsZero()
+	// For an unknown peer the token is computed too, so that the response takes as long.
+	same := s.madeWithAnyKey(l.Token, func(key *seal.Key) string { return peerToken(key, p, l.Role, k.Version) })
+	if !same || !known || !issued {
+		return Paired{}, ErrUnknown
 	}
 	person, err := s.db.People.ByID(ctx, p.Owner)
 	if err != nil {

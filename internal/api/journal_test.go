@@ -306,6 +306,8 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/nodes/{node}", "n", ""},
 		{"POST /api/v1/pairs/{request}/approve", "r", ""},
 		{"POST /api/v1/pairs/{request}/reject", "r", ""},
+		{"POST /api/v1/pairs/invites", "", `{"url":"https://board.example.org"}`},
+		{"POST /api/v1/pairs/devices/{device}/revoke", "d", `{"role":"node"}`},
 	} {
 		if strings.HasPrefix(c.id, "?") {
 			before := rows()

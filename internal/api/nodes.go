@@ -37,6 +37,12 @@ var (
 		control.PairList, noInput)
 	ApprovePair = onNodes("POST /api/v1/pairs/{request}/approve", "Approve a pairing request", control.PairApprove,
 		PairRef.action)
+	PairedDevices = onNodes("GET /api/v1/pairs/devices", "List paired devices and their tokens", control.PairDevices,
+		noInput)
+	InviteNode = onNodes("POST /api/v1/pairs/invites", "Make a setup code that pairs one node", control.PairInvite,
+		NodeInvite.action)
+	RevokeDevice = onNodes("POST /api/v1/pairs/devices/{device}/revoke", "Revoke the token of a paired device",
+		control.PairRevoke, DeviceToken.action)
 	RejectPair = onNodes("POST /api/v1/pairs/{request}/reject", "Reject a pairing request", control.PairReject,
 		PairRef.action)
 )
@@ -44,7 +50,7 @@ var (
 // nodeOperations adds the operations on OpenClaw's nodes.
 func (s *Server) nodeOperations() {
 	s.operate(Nodes, DescribeNode, InvokeNode, RenameNode, RunPolicy, ChangeRunPolicy, RemoveNode, Pairs, ApprovePair,
-		RejectPair)
+		RejectPair, PairedDevices, InviteNode, RevokeDevice)
 }
 
 // onNodes returns an operation on nodes, whose input is completed by action.
@@ -93,6 +99,31 @@ func (p PairRef) action() (control.NodeAction, error) {
 	return control.NodeAction{Request: p.Request}, nil
 }
 
+// NodeInvite is the input of [InviteNode].
+type NodeInvite struct {
+	URL string `json:"url"` // by which the node reaches this server
+}
+
+func (n NodeInvite) action() (control.NodeAction, error) {
+	if n.URL == "" {
+		return control.NodeAction{}, problem.New(problem.Invalid, msgNoServerURL)
+	}
+	return control.NodeAction{Name: n.URL}, nil
+}
+
+// DeviceToken identifies the token of a paired device.
+type DeviceToken struct {
+	Device string `path:"device" json:"-"` // its id, the beginning of it, or its name
+	Role   string `json:"role"`            // node or operator
+}
+
+func (d DeviceToken) action() (control.NodeAction, error) {
+	if d.Role == "" {
+		return control.NodeAction{}, problem.New(problem.Invalid, msgNoRole)
+	}
+	return control.NodeAction{Node: d.Device, Name: d.Role}, nil
+}
+
 // NodeCall is the input of [InvokeNode].
 type NodeCall struct {
 	Node    string          `path:"node" json:"-"`
@@ -105,6 +136,8 @@ type NodeCall struct {
 
 const (
 	msgNodeName    = i18n.Message(`the request body must have the form {"name":"Desktop"}`)
+	msgNoServerURL = i18n.Message("url is missing: the address by which the node reaches this server")
+	msgNoRole      = i18n.Message("role is missing: node or operator")
 	msgNoCommand   = i18n.Message("command is missing")
 	msgNodeTimeout = i18n.Message("timeout_ms must be between 0 and 600000")
 )

@@ -73,6 +73,8 @@ type deps struct {
 	demo    bool
 	speech  *speech
 	refuses func() bool // reports whether devices have to connect to another instance
+	// origin returns the server's address as a client knows it; empty: unknown.
+	origin func(*http.Request) string
 }
 
 // newVoiceBoards creates the servers for voice boards and opens their ports.

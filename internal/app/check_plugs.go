@@ -160,6 +160,10 @@ func (e *examination) checkNodes(ctx context.Context) {
 		Fingerprint: ownFingerprint(c)}
 	if e.server != nil {
 		o.URL, o.Transport, o.Connected = e.server.URL, LocalTransport(), e.connectedNodes
+		o.RunsAll = func(ctx context.Context, node string) bool {
+			p, err := api.RunPolicy.Call(ctx, e.server, control.RunPolicyRef{Node: node})
+			return err == nil && p.Mode == control.RunEverything
+		}
 	}
 	gateway.Check(ctx, e.Report, o)
 }

@@ -102,7 +102,7 @@ func newInstance(t *testing.T, o hubtest.Options) *instance {
 }
 
 func testHandlers(m *mcp.Server, e http.Handler, nothing http.Handler) handlers {
-	return handlers{lingzhu: nothing, cable: nothing, connector: nothing, media: nothing, api: nothing,
+	return handlers{lingzhu: nothing, cable: nothing, connector: nothing, join: nothing, media: nothing, api: nothing,
 		metrics: nothing, ready: nothing, client: nothing,
 		endpoint: e, mcp: m, pages: console.New(console.Options{Control: &control.Service{}})}
 }

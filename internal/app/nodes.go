@@ -73,6 +73,13 @@ func (n nodeActions) run(ctx context.Context, a control.NodeAction) (json.RawMes
 		return n.decide(ctx, a.Request, wire.MethodDeviceApprove, wire.MethodNodeApprove)
 	case control.PairReject:
 		return n.decide(ctx, a.Request, wire.MethodDeviceReject, wire.MethodNodeReject)
+	case control.PairDevices:
+		return n.do(ctx, wire.MethodDevicePairList, struct{}{})
+	case control.PairRevoke:
+		return n.revoke(ctx, a.Node, a.Name)
+	case control.PairInvite:
+		return n.do(ctx, wire.MethodSetupCode, map[string]any{"publicUrl": a.Name,
+			"bootstrapProfile": wire.SetupProfileNode, "joinUrl": true})
 	}
 	node := a.Node
 	if !a.Exact {
@@ -134,6 +141,9 @@ const (
 	msgNotPaired = i18n.Message("this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay")
 	msgNoNode    = i18n.Message("there is no node %q; patchbay node list shows those there are")
 	msgNodes     = i18n.Message("%d nodes may be meant by %q; give the id of one")
+	msgNoDevice  = i18n.Message("there is no paired device %q; patchbay pair devices shows those there are")
+	msgDevices   = i18n.Message("%d devices may be meant by %q; give the id of one")
+	msgNoToken   = i18n.Message("the device has no valid token as %s")
 	msgNoRequest = i18n.Message("no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again")
 	msgRequests  = i18n.Message("%d requests may be meant by %q; give the id of one: %s")
 )
@@ -235,6 +245,31 @@ func (p *Pairs) Find(ref string) (PairRef, *problem.Error) {
 	return PairRef{}, problem.New(problem.Conflict, msgRequests, len(some), ref, strings.Join(ids, ", "))
 }
 
+// revoke ends the token of a device for a role.
+func (n nodeActions) revoke(ctx context.Context, ref, role string) (json.RawMessage, error) {
+	out, err := n.do(ctx, wire.MethodDevicePairList, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	var all wire.DevicePairs
+	if err := json.Unmarshal(out, &all); err != nil {
+		return nil, err
+	}
+	var devices [][2]string
+	for _, d := range all.Paired {
+		devices = append(devices, [2]string{d.DeviceID, d.DisplayName})
+	}
+	device, err := match(ref, devices, msgNoDevice, msgDevices)
+	if err != nil {
+		return nil, err
+	}
+	out, err = n.do(ctx, wire.MethodTokenRevoke, map[string]string{"deviceId": device, "role": role})
+	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.RevocationDenied {
+		return nil, problem.New(problem.NotFound, msgNoToken, role)
+	}
+	return out, err
+}
+
 // find returns the id of a node by its id, a prefix of it, or its name.
 func (n nodeActions) find(ctx context.Context, ref string) (id string, err error) {
 	out, err := n.do(ctx, wire.MethodNodeList, struct{}{})
@@ -245,22 +280,32 @@ func (n nodeActions) find(ctx context.Context, ref string) (id string, err error
 	if err := json.Unmarshal(out, &list); err != nil {
 		return "", err
 	}
-	var found []string
+	var nodes [][2]string
 	for _, node := range list.Nodes {
-		if node.NodeID == ref {
+		nodes = append(nodes, [2]string{node.NodeID, node.DisplayName})
+	}
+	return match(ref, nodes, msgNoNode, msgNodes)
+}
+
+// match returns the id that ref names: an id, a prefix of one, or a name, of those in list, which
+// are pairs of both. missing and several are the messages if there is none, or are several.
+func match(ref string, list [][2]string, missing, several i18n.Message) (string, error) {
+	var found []string
+	for _, each := range list {
+		if each[0] == ref {
 			return ref, nil
 		}
-		if ref != "" && (strings.HasPrefix(node.NodeID, ref) || strings.EqualFold(node.DisplayName, ref)) {
-			found = append(found, node.NodeID)
+		if ref != "" && (strings.HasPrefix(each[0], ref) || strings.EqualFold(each[1], ref)) {
+			found = append(found, each[0])
 		}
 	}
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", problem.New(problem.NotFound, msgNoNode, ref)
+		return "", problem.New(problem.NotFound, missing, ref)
 	}
-	return "", problem.New(problem.Conflict, msgNodes, len(found), ref)
+	return "", problem.New(problem.Conflict, several, len(found), ref)
 }
 
 // nodeError translates an error of the gateway for /api/v1.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -39,7 +40,8 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log,
 		Registerer: at.reg, Tracer: at.base.tracer,
 		Address: at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
-		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections,
+		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections, Origin: at.origin,
+		Fingerprint: selfSignedFingerprint(at.base.Config),
 	}
 	if !at.messages.IsStandalone() {
 		o.Broadcast, o.Subscribe = broadcaster(at.messages, openClawSubject)
@@ -154,6 +156,19 @@ func refusedCertificate(c *client.Certificate) *control.Certificate {
 		return nil
 	}
 	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
+}
+
+// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer. Others change
+// with each renewal, and clients trust them by their issuer.
+func selfSignedFingerprint(c *config.Config) string {
+	if c.TLS.Cert == "" {
+		return ""
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil || pair.Leaf == nil || !bytes.Equal(pair.Leaf.RawIssuer, pair.Leaf.RawSubject) {
+		return ""
+	}
+	return wire.Fingerprint(pair.Certificate[0])
 }
 
 // ownFingerprint returns the fingerprint of the server's own certificate; empty if it has none, or

@@ -12,17 +12,18 @@ import (
 	"patchbay/internal/oauth"
 	"patchbay/internal/plug/eyeclaw/connector"
 	"patchbay/internal/plug/mcp"
+	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/xiaozhi"
 )
 
 // handlers are the handlers that routes maps to paths.
 type handlers struct {
-	lingzhu, cable, connector, media, api, metrics, ready http.Handler
-	endpoint, client                                      http.Handler
-	mcp                                                   *mcp.Server
-	oauth                                                 *oauth.Service
-	boards                                                *voiceBoards
-	pages                                                 *console.Server
+	lingzhu, cable, connector, join, media, api, metrics, ready http.Handler
+	endpoint, client                                            http.Handler
+	mcp                                                         *mcp.Server
+	oauth                                                       *oauth.Service
+	boards                                                      *voiceBoards
+	pages                                                       *console.Server
 }
 
 // homePattern is the pattern of the console's home page.
@@ -39,6 +40,7 @@ func routes(d handlers) *http.ServeMux {
 	}
 	mux.Handle("/cable", d.cable)
 	mux.Handle("GET "+connector.Path, d.connector)
+	mux.Handle("GET "+gateway.JoinPath+"{code}", d.join)
 	mux.Handle("GET /media/{token}", d.media)
 	mux.Handle("/mcp", d.mcp)
 	for _, path := range []string{"/mcp/sse", "/mcp/messages"} {

@@ -226,6 +226,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
+	var consents *oauth.Service // is made below
+	around.origin = func(r *http.Request) string { return consents.Origin(r) }
 	voices, err := newVoiceBoards(ctx, around)
 	if err != nil {
 		return err
@@ -241,11 +243,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	recent := account.NewRecent(base.Accounts)
 	streams.OnChange(recent.Forget)
 	streams.OnChange(nodes.KeysChanged)
-	var consents *oauth.Service // is made below
 	programs := mcp.New(mcp.Options{
 		Metadata: func(r *http.Request, path string) string { return consents.MetadataURL(r, path) },
 		Tracer:   tracer,
-		Origin:   func(r *http.Request) string { return consents.Origin(r) },
+		Origin:   around.origin,
 		Hub:      h, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.ClientAddress, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts,
 		Origins:     c.MCP.Origins,
@@ -328,8 +329,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	mux := routes(handlers{
-		connector: plugin,
-		lingzhu:   glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
+		connector: plugin, join: http.HandlerFunc(nodes.ServeJoin),
+		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
 		mcp: programs, oauth: consents, client: serveClient(c),
 		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log,
 			address: addresses.ClientAddress},

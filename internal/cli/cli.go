@@ -98,7 +98,10 @@ type cli struct {
 		List    pairListCmd    `cmd:"" help:"List pending pairing requests."`
 		Approve pairApproveCmd `cmd:"" help:"Approve a pairing request."`
 		Reject  pairRejectCmd  `cmd:"" help:"Reject a pairing request."`
-	} `cmd:"" group:"devices" help:"Pairing requests of nodes and operators."`
+		Invite  pairInviteCmd  `cmd:"" help:"Make a setup code that pairs one node."`
+		Devices pairDevicesCmd `cmd:"" help:"List paired devices and their tokens."`
+		Revoke  pairRevokeCmd  `cmd:"" help:"Revoke the token of a paired device."`
+	} `cmd:"" group:"devices" help:"Pairing of nodes and operators."`
 	Approval struct {
 		List  approvalListCmd  `cmd:"" help:"List calls that wait for your approval."`
 		Show  approvalShowCmd  `cmd:"" help:"Show a call that waits, with its arguments."`

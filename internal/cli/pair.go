@@ -44,6 +44,8 @@ type decision struct {
 	// settings still block.
 	Commands []string `json:"commands,omitempty"`
 	Kept     []string `json:"not_allowed,omitempty"`
+	// Policy is the policy by which the node runs programs, if it may and is connected.
+	Policy *control.RunPolicy `json:"policy,omitempty"`
 
 	surface bool // the request was about commands
 	again   bool // it was connected before

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -41,6 +42,12 @@ func (c *pairApproveCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
+		if slices.Contains(d.Commands, wire.CommandRun) && !at.local {
+			// Only a node that is connected has its policy to show.
+			if p, err := api.RunPolicy.Call(ctx, at.Client, control.RunPolicyRef{Node: d.Node}); err == nil {
+				d.Policy = &p
+			}
+		}
 		return sh.result(d, func() { sh.approvedPair(d, c.retryFlags()) })
 	})
 }
@@ -66,5 +73,8 @@ func (sh *shell) approvedPair(d decision, again string) {
 	}
 	if len(d.Kept) > 0 {
 		sh.say(msgKeptOff, plain(join(d.Kept)))
+	}
+	if d.Policy != nil {
+		sh.showRunPolicy(d.Policy, again)
 	}
 }

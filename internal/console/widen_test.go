@@ -25,6 +25,7 @@ func TestWideningAsksForThePassword(t *testing.T) {
 		"POST /bots", "POST /bots/{bot}/settings", "POST /bots/{bot}/rotate", "GET /bots/{bot}/bind",
 		"POST /devices/approve", "POST /devices/{device}/settings",
 		"POST /gateway/pairs/{request}/approve", "POST /gateway/nodes/{node}/rename", "POST /gateway/shims",
+		"POST /gateway/invite", "POST /gateway/nodes/{node}/policy",
 		"POST /gateway/shims/{shim}/change", "POST /gateway/shims/{shim}/accept", "POST /bots/{bot}/accept",
 		"POST /settings/people/new", "POST /settings/people/{person}/role", "POST /settings/people/{person}/password",
 		"POST /settings/backup/restore", "POST /settings/links", "POST /settings/authenticator",

@@ -327,20 +327,6 @@ func (s *Service) checkKeyWidening(ctx context.Context, c Caller, k KeyRow) erro
 	return err
 }
 
-// RevokeKey revokes a key, and those that were created with it. They are refused from the next
-// request on, at the MCP endpoints within a second.
-func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
-	if err := requireUnrestrictedKey(c); err != nil {
-		return KeyRow{}, err
-	}
-	k, err := s.Key(ctx, c, in)
-	if err != nil {
-		return KeyRow{}, err
-	}
-	err = s.revoke(ctx, c, &k)
-	return k, err
-}
-
 // revoke revokes a key, if it is valid.
 func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	now := time.Now()

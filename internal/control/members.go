@@ -90,6 +90,8 @@ const (
 	EventNodePolicy         = "node.policy"
 	EventPairApproved       = "pair.approved"
 	EventPairRejected       = "pair.rejected"
+	EventPairInvited        = "pair.invited"
+	EventPairRevoked        = "pair.revoked"
 )
 
 // RecordAdminEvent records an action of the caller as an admin event.

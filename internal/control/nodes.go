@@ -29,6 +29,9 @@ const (
 	PairList      = "pairs"   // lists pairing requests and requested commands
 	PairApprove   = "approve" // Request
 	PairReject    = "reject"  // Request
+	PairDevices   = "devices" // lists paired devices
+	PairInvite    = "invite"  // Name: the address of the gateway
+	PairRevoke    = "revoke"  // Node: a paired device; Name: its role
 )
 
 // NodeAction is an operation on OpenClaw's nodes.
@@ -187,7 +190,8 @@ const (
 // nodeActions are the actions that change something, as admin events name them. Invocations are in
 // the audit trail.
 var nodeActions = map[string]string{NodeRename: EventNodeRenamed, NodeRemove: EventNodeRemoved,
-	PairApprove: EventPairApproved, PairReject: EventPairRejected, NodeSetPolicy: EventNodePolicy}
+	PairApprove: EventPairApproved, PairReject: EventPairRejected, NodeSetPolicy: EventNodePolicy,
+	PairInvite: EventPairInvited, PairRevoke: EventPairRevoked}
 
 // OnNodes calls [Options].Nodes, and records an admin event if that changed something.
 func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {
@@ -285,6 +289,26 @@ func (s *Service) DecidePair(ctx context.Context, c Caller, request string, appr
 	}
 	_, err := s.node(ctx, c, NodeAction{Action: act, Request: request}, msgPairMissing)
 	return err
+}
+
+// NodeInvitation pairs one node, without asking anybody again.
+type NodeInvitation struct {
+	Code      string `json:"setupCode"`
+	URL       string `json:"joinUrl"`
+	Gateway   string `json:"gatewayUrl"`
+	ExpiresMS int64  `json:"expiresAtMs"`
+}
+
+// Expires returns until when it is valid.
+func (i *NodeInvitation) Expires() time.Time { return fromMillis(i.ExpiresMS) }
+
+// InviteNode makes an invitation for a node of the caller's. url is the address of the server.
+func (s *Service) InviteNode(ctx context.Context, c Caller, url string) (i NodeInvitation, err error) {
+	out, err := s.node(ctx, c, NodeAction{Action: PairInvite, Name: url}, msgNodeMissing)
+	if err == nil {
+		err = json.Unmarshal(out, &i)
+	}
+	return i, err
 }
 
 // RenameNode renames a node.

@@ -139,7 +139,13 @@ func (s *Service) RunPolicy(ctx context.Context, c Caller, in RunPolicyRef) (Run
 // runPolicy does an action whose result is the policy of a node.
 func (s *Service) runPolicy(ctx context.Context, c Caller, a NodeAction) (RunPolicy, error) {
 	a.Person, a.Key, a.Rules, a.Only, a.Admin, a.Program = c.Person, c.Key, c.Rules, c.Only, c.Admin, c.Program
-	text, err := s.OnNodes(ctx, c, a)
+	do := s.OnNodes
+	if a.Exact {
+		do = func(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {
+			return s.node(ctx, c, a, msgNodeMissing)
+		}
+	}
+	text, err := do(ctx, c, a)
 	if err != nil {
 		return RunPolicy{}, err
 	}

@@ -21,6 +21,7 @@ const (
 const (
 	ViaOwner  = "owner"
 	ViaSilent = "silent" // without confirmation: on the same machine, with a key
+	ViaInvite = "invite" // by a setup code
 )
 
 // Approval states of a peer's surface. Empty: nothing was ever declared.
@@ -56,6 +57,7 @@ type Peer struct {
 	// SecretVersion is part of every token of the peer. It is unique over all peers and never
 	// reused, so that tokens become invalid when it changes or the peer is removed.
 	SecretVersion int64     `json:"-"`
+	TokenChanges  int64     `json:"-"` // how often one of its tokens was replaced or revoked
 	Created       time.Time `json:"created_at"`
 	Connected     time.Time `json:"connected_at,omitzero"`
 	Disconnected  time.Time `json:"disconnected_at,omitzero"`
@@ -79,7 +81,8 @@ type Peers struct{ db *DB }
 
 const peerColumns = `id, owner, public_key, name, platform, family, client_id, client_mode, version, address, roles, scopes,
 	approved_at, approved_via, secret_version, created_at, connected_at, disconnected_at, seen_at, seen_reason,
-	surface_state, surface_at, caps, commands, declared_caps, declared_commands, permissions, path_env, settings`
+	surface_state, surface_at, caps, commands, declared_caps, declared_commands, permissions, path_env, settings,
+	token_changes`
 
 func readPeer(s scanner) (p Peer, err error) {
 	var (
@@ -91,7 +94,7 @@ func readPeer(s scanner) (p Peer, err error) {
 		&p.Address, jsonList{&p.Roles}, jsonList{&p.Scopes},
 		&approved, &p.Via, &p.SecretVersion, &created, &connected, &disconnected, &seen, &p.SeenReason,
 		&p.Surface, &agreed, jsonList{&p.Caps}, jsonList{&p.Commands}, jsonList{&p.DeclaredCaps},
-		jsonList{&p.DeclaredCommands}, &permissions, &p.PathEnv, &settings)
+		jsonList{&p.DeclaredCommands}, &permissions, &p.PathEnv, &settings, &p.TokenChanges)
 	p.Approved, p.Created = fromMillis(approved), fromMillis(created)
 	p.Connected, p.Disconnected, p.Seen, p.SurfaceAt = fromNullMillis(connected), fromNullMillis(disconnected),
 		fromNullMillis(seen), fromNullMillis(agreed)

@@ -367,7 +367,7 @@ func insertPeer(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) 
 	a := r.Ask
 	return readPeer(tx.QueryRowContext(ctx, `INSERT INTO peers (`+peerColumns+
 		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-		$13, $14, $15, $13, NULL, NULL, NULL, '', '', NULL, '[]', '[]', '[]', '[]', '{}', '', '{}') RETURNING `+peerColumns,
+		$13, $14, $15, $13, NULL, NULL, NULL, '', '', NULL, '[]', '[]', '[]', '[]', '{}', '', '{}', 0) RETURNING `+peerColumns,
 		sanitizeArgs([]any{r.Peer, r.Owner, a.PublicKey, a.Name, a.Platform, a.Family, a.ClientID, a.ClientMode,
 			a.Version, r.Address, encodeList(a.Roles), encodeList(a.Scopes),
 			millis(d.At), d.Via, version})...))

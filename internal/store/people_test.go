@@ -82,6 +82,8 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	_, err = db.Peers.SetToken(ctx, peer, store.PeerToken{Peer: peer.ID, Role: "node", Hash: "peer token " + name,
 		Created: now})
 	must(t, err)
+	must(t, db.Peers.Invite(ctx, store.PeerInvite{ID: "invite " + name, Owner: person, TokenHash: "invite token " + name,
+		CodeHash: "join code " + name, Created: now, Expires: now.Add(time.Hour)}))
 	can := surfaceRequest("peer "+name, "run")
 	can.Owner = person
 	ask(t, db, can, true)

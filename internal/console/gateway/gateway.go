@@ -26,6 +26,9 @@ func Routes() []page.Route {
 		{Pattern: "GET /gateway/nodes/{node}/live", Serve: nodeLive},
 		{Pattern: "POST /gateway/nodes/{node}/rename", Access: page.Confirmed, Serve: rename},
 		{Pattern: "POST /gateway/nodes/{node}/remove", Serve: remove},
+		{Pattern: "POST /gateway/invite", Access: page.Confirmed, Serve: invite},
+		{Pattern: "GET /gateway/nodes/{node}/policy", Serve: policyPage},
+		{Pattern: "POST /gateway/nodes/{node}/policy", Access: page.Confirmed, Serve: changePolicy},
 		{Pattern: "POST /gateway/nodes/{node}/invoke", Serve: invoke},
 		{Pattern: "GET /gateway/shims/new", Access: page.Confirmed, Serve: newShim},
 		{Pattern: "POST /gateway/shims", Access: page.Confirmed, Serve: addShim},
@@ -99,15 +102,37 @@ func overviewLive(v *page.Visit) {
 }
 
 func decide(v *page.Visit, approve bool) {
+	runs := ""
+	if approve {
+		runs = runsAfter(v, v.PathValue("request"))
+	}
 	if err := v.Instance.Control.DecidePair(v.Context(), v.Caller(), v.PathValue("request"), approve); err != nil {
 		v.Fail(err)
 		return
 	}
-	if node := v.FormValue("node"); node != "" {
+	switch node := v.FormValue("node"); {
+	case runs != "":
+		v.Redirect(policyURL(runs))
+	case node != "":
 		v.Redirect(nodeURL(node))
-		return
+	default:
+		v.Redirect("/gateway")
 	}
-	v.Redirect("/gateway")
+}
+
+// runsAfter returns the id of the node that will run programs when a request is approved; empty:
+// none. Its policy is what its owner should see next.
+func runsAfter(v *page.Visit, request string) string {
+	s, err := v.Instance.Control.Gateway(v.Context(), v.Caller())
+	if err != nil {
+		return "" // the decision fails, too, and says why
+	}
+	for _, r := range s.Wishes {
+		if r.ID == request && slices.Contains(r.Commands, runCommand) {
+			return r.Node
+		}
+	}
+	return ""
 }
 
 func nodeURL(id string) string { return "/gateway/nodes/" + id }

@@ -172,6 +172,66 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// What a node may run is shown after its commands were approved, and changed there.
+func TestRunPolicy(t *testing.T) {
+	r := newRig(t)
+	ada := r.SignedInAs(r.Person)
+	r.say(control.PairList, `{"devices":[],"nodes":[{"requestId":"q2","nodeId":"abc","commands":["system.run"]}]}`)
+	r.say(control.PairApprove, `{}`)
+	r.say(control.NodeDescribe, `{"nodeId":"abc","displayName":"Zed","commands":["system.run"],"connected":true}`)
+	r.say(control.NodeGetPolicy, `{"nodeId":"abc","policy":{"hash":"h1","resolvedDefaults":{"security":"full","ask":"off"},
+		"file":{"version":1,"agents":{"*":{"allowlist":[{"pattern":"git","argPattern":"^status$"},
+		{"pattern":"/usr/bin/<w>","source":"allow-always"}]}}}}}`)
+	p := ada.Post("/gateway/pairs/q2/approve")
+	if p.Path != "/gateway/nodes/abc/policy" {
+		t.Fatalf("%d at %s", p.Status, p.Path)
+	}
+	has(t, p, "Which programs may run on Zed", "Any program runs without asking", `value="everything" checked`,
+		"git ^status$", "/usr/bin/&lt;w&gt;", "allowed for good when you were asked")
+	r.say(control.NodeSetPolicy, `{"nodeId":"abc","policy":{"hash":"h2","file":{"version":1}}}`)
+	p = ada.Post("/gateway/nodes/abc/policy", "mode", "ask")
+	has(t, p, "The computer has the rules")
+	r.mu.Lock()
+	var set control.NodeAction
+	for _, a := range r.acts {
+		if a.Action == control.NodeSetPolicy {
+			set = a
+		}
+	}
+	r.mu.Unlock()
+	if !strings.Contains(string(set.Params), `"ask":"on-miss"`) || set.Once != "h1" {
+		t.Errorf("%s is set in place of %s", set.Params, set.Once)
+	}
+	has(t, ada.Post("/gateway/nodes/abc/policy", "mode", "whatever"), "A mode is nothing, listed")
+	has(t, ada.Post("/gateway/nodes/abc/policy", "remove", "nothing"), "No rule of this node is")
+	r.say(control.NodeGetPolicy, `{"nodeId":"abc","policy":{"enabled":true,"defaultAction":"prompt"}}`)
+	p = ada.Get("/gateway/nodes/abc/policy")
+	has(t, p, "operating system")
+	if strings.Contains(p.Text, "<form class=\"card") {
+		t.Error("what cannot be changed has a form")
+	}
+	r.bad = &control.NodeError{Status: http.StatusServiceUnavailable, Message: "away"}
+	if p := ada.Get("/gateway/nodes/abc/policy"); p.Status != http.StatusServiceUnavailable {
+		t.Errorf("%d", p.Status)
+	}
+}
+
+func TestInvite(t *testing.T) {
+	r := newRig(t)
+	ada := r.SignedInAs(r.Person)
+	has(t, ada.Get("/gateway"), "/gateway/invite")
+	r.say(control.PairInvite, `{"setupCode":"eyJ1","joinUrl":"https://board.example.org/j/abc","expiresAtMs":1795297812247}`)
+	has(t, ada.Post("/gateway/invite"), "openclaw node run --pair oc-pair://eyJ1",
+		"npx openclaw connect https://board.example.org/j/abc", "treat it as a password")
+	if a := r.last(); a.Action != control.PairInvite || a.Name != "https://board.example.org" {
+		t.Errorf("%+v", a)
+	}
+	r.say(control.PairInvite, `{"setupCode":"eyJ1","joinUrl":"http://192.0.2.1/j/abc"}`)
+	if p := ada.Post("/gateway/invite"); strings.Contains(p.Text, "npx openclaw") {
+		t.Error("a join URL is shown that OpenClaw refuses")
+	}
+}
+
 func TestShims(t *testing.T) {
 	r := newRig(t)
 	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)

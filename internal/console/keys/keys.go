@@ -183,7 +183,25 @@ func show(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, keyPage(v, k, ruleFormOf(k.Rules), "", v.FormValue("saved") != ""))
+	showKey(v, http.StatusOK, k, ruleFormOf(k.Rules), "")
+}
+
+// showKey shows a key with the devices that have got tokens with it.
+func showKey(v *page.Visit, status int, k control.KeyRow, f ruleForm, wrong string) {
+	devices, err := v.Instance.Control.KeyDevices(v.Context(), v.Caller(), k.ID)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(status, keyPage(v, k, devices, f, wrong, wrong == "" && v.FormValue("saved") != ""))
+}
+
+func deviceNames(devices []control.KeyDevice) string {
+	names := make([]string, len(devices))
+	for i := range devices {
+		names[i] = devices[i].Called() + " (" + devices[i].Role + ")"
+	}
+	return strings.Join(names, ", ")
 }
 
 func setRules(v *page.Visit) {
@@ -203,12 +221,12 @@ func setRules(v *page.Visit) {
 		return
 	}
 	text, status := v.Wrong(err)
-	v.Render(status, keyPage(v, k, f, text, false))
+	showKey(v, status, k, f, text)
 }
 
 func revoke(v *page.Visit) {
 	if _, err := v.Instance.Control.RevokeKey(v.Context(), v.Caller(),
-		control.KeyRef{Key: v.PathValue("key")}); err != nil {
+		control.KeyRevocation{Key: v.PathValue("key"), Devices: v.FormValue("devices") != ""}); err != nil {
 		v.Fail(err)
 		return
 	}

@@ -244,6 +244,8 @@ var adminEventText = map[string]i18n.Message{
 	control.EventNodePolicy:         msgActNodePolicy,
 	control.EventPairApproved:       msgActPairApproved,
 	control.EventPairRejected:       msgActPairRejected,
+	control.EventPairInvited:        msgActPairInvited,
+	control.EventPairRevoked:        msgActPairRevoked,
 }
 
 // adminEventName returns the text of an admin event, or its name if it has none.

@@ -206,5 +206,7 @@ const (
 	msgActNodePolicy      = i18n.Message("changed what a node runs")
 	msgActPairApproved    = i18n.Message("approved a pairing request")
 	msgActPairRejected    = i18n.Message("rejected a pairing request")
+	msgActPairInvited     = i18n.Message("made a setup code for a node")
+	msgActPairRevoked     = i18n.Message("revoked the token of a paired device")
 	msgActByKey           = i18n.Message("key %s")
 )

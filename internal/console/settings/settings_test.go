@@ -370,7 +370,7 @@ func TestKeysAndDeletionsAreInTheJournal(t *testing.T) {
 	_, err = r.Control.ChangeKey(ctx, bob, control.KeyChange{Key: k.ID, Rules: hub.Rules{Deny: []string{"home_*"}}})
 	done(err)
 	for range 2 { // revoked only once
-		_, err = r.Control.RevokeKey(ctx, ada, control.KeyRef{Key: k.ID})
+		_, err = r.Control.RevokeKey(ctx, ada, control.KeyRevocation{Key: k.ID})
 		done(err)
 	}
 	bot, _, err := r.Registry.Add(ctx, hub.NewBot{Owner: r.Person.ID, Name: "hers", Kind: "script"})

@@ -48,7 +48,14 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 		}
 		c.device = p.Device.ID
 		if l.key.ID == "" {
-			c.secret = l.peer.SecretVersion
+			c.secret, c.tokenVersion, c.tokenChanges = l.peer.SecretVersion, l.token.Version, l.peer.TokenChanges
+		}
+		if l.invite != "" { // from now on it has the token that it is about to get
+			_, token, err := c.g.Accounts.PeerToken(ctx, l.peer, p.Role, c.scopes, "")
+			if err != nil {
+				return c.internalError(err)
+			}
+			c.tokenVersion = token.Version
 		}
 		if e := c.recordPeer(ctx, p, &l); e != nil {
 			return e
@@ -65,6 +72,14 @@ const maxPairAttempts = 5
 // ensurePaired checks that a device is paired with the owner of its key, or creates a pairing
 // request.
 func (c *conn) ensurePaired(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+	if l.invite != "" {
+		switch err := c.g.Accounts.UseInvite(ctx, l.invite, p.Device.ID); {
+		case errors.Is(err, account.ErrUnknown):
+			return wire.SetupCodeInvalid // another device was faster
+		case err != nil:
+			return c.internalError(err)
+		}
+	}
 	var err error
 	for range maxPairAttempts {
 		var e *wire.Error
@@ -108,10 +123,15 @@ func (c *conn) tryPair(ctx context.Context, p *wire.Connect, l *login) (*wire.Er
 	case err != nil:
 		return c.internalError(err), nil
 	}
-	if c.local && g.AutoApproveLocal && l.key.ID != "" {
-		l.peer, _, err = g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, Via: store.ViaSilent,
-			At: time.Now()})
-		switch {
+	via := ""
+	switch {
+	case l.invite != "":
+		via = store.ViaInvite
+	case c.local && g.AutoApproveLocal && l.key.ID != "":
+		via = store.ViaSilent
+	}
+	if via != "" {
+		switch l.peer, err = g.approveUnasked(ctx, r, via); {
 		case errors.Is(err, store.ErrNotFound):
 			return nil, err
 		case errors.Is(err, store.ErrFull):
@@ -119,8 +139,6 @@ func (c *conn) tryPair(ctx context.Context, p *wire.Connect, l *login) (*wire.Er
 		case err != nil:
 			return c.internalError(err), nil
 		}
-		g.metrics.pairings.WithLabelValues(store.RequestDevice, "silent").Inc()
-		g.announceResolved(r, wire.DecisionApproved)
 		return nil, nil
 	}
 	if made {
@@ -205,6 +223,7 @@ func (c *conn) recordPeer(ctx context.Context, p *wire.Connect, l *login) *wire.
 		return nil
 	}
 	n := newNode(c, p, l.peer)
+	n.invited = l.invite != "" && l.peer.SurfaceAt.IsZero()
 	if err := n.declare(ctx); err != nil {
 		return c.internalError(err)
 	}
@@ -224,7 +243,7 @@ func (c *conn) deviceToken(ctx context.Context) (string, int64) {
 	if err == nil {
 		var token string
 		var kept store.PeerToken
-		if token, kept, err = c.g.Accounts.PeerToken(ctx, peer, c.role, c.scopes); err == nil {
+		if token, kept, err = c.g.Accounts.PeerToken(ctx, peer, c.role, c.scopes, c.keyID); err == nil {
 			return token, kept.Created.UnixMilli()
 		}
 	}

@@ -27,10 +27,12 @@ const (
 	msgSurfacesWait  = i18n.Message("nodes whose commands wait to be approved: %d, such as %s")
 	msgAllowUseless  = i18n.Message("no node declares %s")
 	msgNodesPin      = i18n.Message("%s has a certificate of its own; OpenClaw's programs take it with --tls-fingerprint %s")
+	msgNodesRunAll   = i18n.Message("%s runs any program without asking, so whoever may call system.run can do with it what its user can")
 	msgNodesNoTLS    = i18n.Message("%s is not encrypted, which OpenClaw's programs accept from addresses nearby alone")
 	msgNodesNoSocket = i18n.Message("WebSockets do not get to %s: %s")
 
 	advicePairApprove = i18n.Message("Approve it with: patchbay pair approve %s%s")
+	adviceNodePolicy  = i18n.Message("Have it ask you first: patchbay node policy %s --set ask%s")
 	adviceNodeList    = i18n.Message("See whether it is spelt right, and what nodes declare: patchbay node list%s")
 	adviceNodesTLS    = i18n.Message("Put TLS in front, then: patchbay serve --public-url https://HOST%s")
 	adviceNodesSocket = i18n.Message("Have the reverse proxy pass the header Upgrade on, and look again: patchbay doctor%s")
@@ -52,6 +54,8 @@ type CheckOptions struct {
 	URL       string
 	Transport http.RoundTripper
 	Connected func(context.Context) ([]string, error)
+	// RunsAll reports whether a connected node runs any program without asking.
+	RunsAll func(ctx context.Context, node string) bool
 }
 
 // checker checks what concerns OpenClaw programs that connect to the server.
@@ -143,6 +147,33 @@ func (c *checker) checkServer(ctx context.Context) {
 		}
 	}
 	c.OK(name, msgNodesGood.With(address, len(nodes), connected, operators))
+	c.checkPolicies(ctx, list)
+}
+
+const (
+	// maxPolicies limits the nodes that are asked for their policy, and policyTimeout each answer.
+	maxPolicies   = 20
+	policyTimeout = 3 * time.Second
+)
+
+// checkPolicies reports connected nodes that run any program without asking. A node that does not
+// answer is not reported.
+func (c *checker) checkPolicies(ctx context.Context, connected []string) {
+	asked := 0
+	for _, p := range c.peers {
+		if asked == maxPolicies || !slices.Contains(connected, p.ID) || !slices.Contains(p.Commands, wire.CommandRun) ||
+			!slices.Contains(p.Commands, wire.CommandPolicyGet) {
+			continue
+		}
+		asked++
+		limited, cancel := context.WithTimeout(ctx, policyTimeout)
+		all := c.RunsAll(limited, p.ID)
+		cancel()
+		if all {
+			c.Warn(msgCheckNodes.With(), msgNodesRunAll.With(check.Foreign(cmp.Or(p.Name, p.ID))),
+				adviceNodePolicy.With(p.ID[:min(len(p.ID), 12)], c.Flags))
+		}
+	}
 }
 
 // checkPublicURL checks that remote nodes can use the public URL.

@@ -54,7 +54,10 @@ type conn struct {
 	scopes          []string // granted
 	requestedScopes []string // requested by the client
 	device          string   // id; empty: none
-	secret          int64    // id of the peer's device token; 0: authenticated with a key
+	secret          int64    // version of the peer's secrets; 0: authenticated with a key
+	tokenVersion    int64    // of the device token; 0: authenticated with a key, or the first one
+	tokenChanges    int64    // of the peer when it authenticated
+	origin          string   // address of this gateway as the client knows it; empty: unknown
 	keyID           string   // of the key; empty: authenticated with a device token
 	keyExpires      bool     // the key expires some day
 	keyRules        string   // rules of the key, as stored
@@ -192,6 +195,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &conn{
 		g: g, id: uuid.NewString(), ws: ws, link: tap.link, address: address, connectedAt: time.Now(),
 		local: address.IsLoopback() && socketAddress(r).IsLoopback() && !isForwarded(r),
+	}
+	if g.Origin != nil {
+		c.origin = g.Origin(r)
 	}
 	// Leaving the handler frees what the HTTP server keeps for the request.
 	if !g.spawn(c.run) {

@@ -21,6 +21,8 @@ type login struct {
 	key    store.Key // zero: device token
 	scopes []string  // as an operator
 	peer   store.Peer
+	token  store.PeerToken // zero: a key or a setup code
+	invite string          // id of the invitation; empty: none
 }
 
 // authenticate checks a client's credential.
@@ -51,6 +53,13 @@ func (c *conn) authenticate(ctx context.Context, p *wire.Connect) (login, *wire.
 				return l, c.internalError(err)
 			case errors.Is(err, account.ErrScope):
 				return login{}, wire.ScopeMismatch
+			}
+			cause = err
+		}
+		if a.BootstrapToken != "" {
+			l, err := c.byInvite(ctx, p)
+			if err == nil || !account.Refused(err) {
+				return l, c.internalError(err)
 			}
 			cause = err
 		}
@@ -90,7 +99,7 @@ func (c *conn) byToken(ctx context.Context, p *wire.Connect, token string) (logi
 	if err != nil {
 		return login{}, err
 	}
-	return login{person: paired.Person, scopes: paired.Scopes, peer: paired.Peer}, nil
+	return login{person: paired.Person, scopes: paired.Scopes, peer: paired.Peer, token: paired.Token}, nil
 }
 
 // rejectCredential refuses a credential, with a delay that grows with the failures of the
@@ -104,8 +113,13 @@ func (c *conn) rejectCredential(ctx context.Context, p *wire.Connect, cause erro
 		return wire.RateLimited(time.Minute)
 	}
 	_ = netx.Wait(ctx, g.refusalDelays.next(c.address, time.Now()))
-	if p.Auth.Token == "" && p.Auth.Password == "" && p.Auth.DeviceToken != "" {
-		return wire.DeviceTokenMismatch
+	if p.Auth.Token == "" && p.Auth.Password == "" {
+		switch {
+		case p.Auth.DeviceToken != "":
+			return wire.DeviceTokenMismatch
+		case p.Auth.BootstrapToken != "":
+			return wire.SetupCodeInvalid
+		}
 	}
 	return wire.TokenMismatch(p.Device != nil)
 }

@@ -70,7 +70,11 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Tracer     *tracing.Tracer                // continues the traces of operators; nil: nothing is traced
 	Address    func(*http.Request) netip.Addr // the client's address; nil: the socket's
+	Origin     func(*http.Request) string     // this gateway's address as the client knows it; nil: unknown
 	Version    string                         // of the program
+	// Fingerprint is that of the server's own certificate if clients trust it by its fingerprint
+	// only; empty: by its issuer, or there is none.
+	Fingerprint string
 
 	// Allow and Deny are node commands that the owner of the installation allows beyond the
 	// platform defaults, and forbids.

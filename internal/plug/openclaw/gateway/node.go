@@ -42,6 +42,7 @@ type node struct {
 	owner          string
 	legacyProtocol bool // protocol version without published tools
 	autoApproved   bool // paired without approval by a person
+	invited        bool // the commands that it declares first are approved
 
 	calls      pending       // running commands
 	registered chan struct{} // closed when it is registered, or has disconnected before
@@ -114,6 +115,11 @@ func (n *node) requestApproval(ctx context.Context) error {
 		},
 	})
 	if err != nil {
+		return err
+	}
+	if n.invited {
+		n.invited = false
+		_, err = n.g.approveUnasked(ctx, r, store.ViaInvite)
 		return err
 	}
 	n.request = r.ID
@@ -365,7 +371,7 @@ func (n *node) isUnchanged(p store.Peer) bool {
 	defer n.mu.Unlock()
 	was := n.peer
 	return was.Name == p.Name && was.Surface == p.Surface && was.SurfaceAt.Equal(p.SurfaceAt) &&
-		was.SecretVersion == p.SecretVersion && was.Owner == p.Owner &&
+		was.SecretVersion == p.SecretVersion && was.TokenChanges == p.TokenChanges && was.Owner == p.Owner &&
 		slices.Equal(was.Commands, p.Commands) && slices.Equal(was.Caps, p.Caps)
 }
 

@@ -47,7 +47,9 @@ var doMethods = map[string]bool{
 	wire.MethodNodeInvoke:   true,
 	wire.MethodNodePairList: true, wire.MethodNodeApprove: true, wire.MethodNodeReject: true,
 	wire.MethodDevicePairList: true, wire.MethodDeviceApprove: true, wire.MethodDeviceReject: true,
-	wire.MethodDeviceRemove: true, wire.MethodNodeExecPolicyGet: true, wire.MethodNodeExecPolicySet: true,
+	wire.MethodDeviceRemove: true, wire.MethodDeviceRename: true, wire.MethodTokenRotate: true,
+	wire.MethodTokenRevoke: true, wire.MethodSetupCode: true,
+	wire.MethodNodeExecPolicyGet: true, wire.MethodNodeExecPolicySet: true,
 }
 
 // Do executes a method about nodes or pairing, as if the operator had called it over a
@@ -85,6 +87,10 @@ func (g *Gateway) Do(ctx context.Context, o Operator, method string, params any)
 	out, e := m.run(ctx, c, text)
 	if e != nil {
 		return nil, e
+	}
+	if a, ok := out.(answered); ok {
+		a.then()
+		out = a.result
 	}
 	return encoded(out), nil
 }

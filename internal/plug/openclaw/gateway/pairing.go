@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/internal/account"
@@ -116,7 +115,8 @@ func (g *Gateway) pairedDevice(ctx context.Context, p store.Peer) (wire.PairedDe
 		return d, g.internalError(err)
 	}
 	for _, t := range tokens {
-		d.Tokens = append(d.Tokens, wire.DeviceToken{Role: t.Role, Scopes: t.Scopes, CreatedAtMS: millis(t.Created)})
+		d.Tokens = append(d.Tokens, wire.DeviceToken{Role: t.Role, Scopes: t.Scopes, CreatedAtMS: millis(t.Created),
+			LastUsedMS: millis(t.Used), RevokedAtMS: millis(t.Revoked)})
 	}
 	if d.Connected = g.IsConnected(p.ID); !d.Connected {
 		_, d.Connected, _ = g.Hub.FindProvider(ProviderID(p.ID))
@@ -292,30 +292,11 @@ func (g *Gateway) nodeRemove(ctx context.Context, c *conn, params []byte) (any, 
 func (g *Gateway) deviceRemove(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
 	id := field(params, "deviceId")
 	if e := g.remove(ctx, c, id); e == wire.UnknownNode {
-		return nil, wire.Invalid("unknown deviceId")
+		return nil, wire.UnknownDevice
 	} else if e != nil {
 		return nil, e
 	}
 	return map[string]string{"deviceId": id}, nil
-}
-
-func (g *Gateway) nodeRename(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
-	id, name := field(params, "nodeId"), strings.TrimSpace(field(params, "displayName"))
-	p, e := g.peer(ctx, c, id)
-	if e != nil {
-		return nil, e
-	}
-	if err := account.CheckName(name); err != nil {
-		return nil, wire.Invalid(err.Error())
-	}
-	if err := g.Accounts.RenamePeer(ctx, p.ID, name); errors.Is(err, store.ErrNotFound) {
-		return nil, wire.UnknownNode
-	} else if err != nil {
-		return nil, g.internalError(err)
-	}
-	p.Name = name
-	g.announcePeer(p)
-	return map[string]string{"nodeId": p.ID, "displayName": name}, nil
 }
 
 // disconnectDevice closes the connections of a device on this instance.
@@ -351,7 +332,7 @@ func (g *Gateway) applyPeer(p store.Peer) {
 		g.syncAway(p)
 	}
 	for _, c := range g.connections() {
-		if c.device == p.ID && (p.Owner != c.person.ID || c.secret != 0 && c.secret != p.SecretVersion) {
+		if c.device == p.ID && (p.Owner != c.person.ID || c.secret != 0 && !c.isTokenValid(p)) {
 			c.closeWith(errAuthChanged)
 		}
 	}

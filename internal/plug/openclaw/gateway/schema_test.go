@@ -24,7 +24,8 @@ var (
 		wire.MethodNodePairList,
 		wire.MethodNodeApprove, wire.MethodNodeReject, wire.MethodNodeRemove, wire.MethodDevicePairList,
 		wire.MethodDeviceApprove, wire.MethodDeviceReject,
-		wire.MethodDeviceRemove, wire.MethodAgent, wire.MethodAgentWait, wire.MethodChatSend, wire.MethodChatAbort,
+		wire.MethodDeviceRemove, wire.MethodDeviceRename, wire.MethodTokenRevoke,
+		wire.MethodAgent, wire.MethodAgentWait, wire.MethodChatSend, wire.MethodChatAbort,
 		wire.MethodChatHistory,
 		wire.MethodSessionsList, wire.MethodSubscribe, wire.MethodUnsubscribe, wire.MethodInvokeResult,
 		wire.MethodInvokeProgress, wire.MethodPluginTools,
@@ -134,6 +135,7 @@ var knownNames = strings.Fields(`
 	result:exec.approvals.get result:exec.approvals.node.get result:exec.approvals.node.set
 	result:node.pair.list result:node.pair.approve result:node.pair.reject result:node.pair.remove
 	result:device.pair.list result:device.pair.approve result:device.pair.reject result:device.pair.remove
+	result:device.pair.rename result:device.pair.setupCode result:device.token.rotate result:device.token.revoke
 	result:agent:accepted result:agent:ok result:agent:error result:agent.wait
 	result:chat.send result:chat.abort result:chat.history
 	result:sessions.messages.subscribe result:sessions.messages.unsubscribe result:notices.subscribe
@@ -146,6 +148,7 @@ var knownNames = strings.Fields(`
 	refused:node.invoke:MISSING_SCOPE refused:node.invoke:PAIRING_CHANGED refused:node.invoke:NOT_CONNECTED refused:node.invoke:UNAVAILABLE
 	refused:node.invoke:INVALID_REQUEST refused:node.list:INVALID_REQUEST refused:node.event:PAIRING_CHANGED refused:node.event:INVALID_REQUEST
 	refused:node.runnerInventory.update:UNAVAILABLE refused:node.pluginSurface.refresh:UNAVAILABLE refused:node.invoke.result:INVALID_REQUEST
+	refused:device.token.revoke:INVALID_REQUEST
 	refused:exec.approvals.set:INVALID_REQUEST refused:exec.approvals.node.get:MISSING_SCOPE
 	refused:device.pair.approve:INVALID_REQUEST refused:chat.send:INVALID_REQUEST refused:what.ever:INVALID_REQUEST refused:?:INVALID_REQUEST`)
 

@@ -133,6 +133,9 @@ func (s *story) surface(n *sim.Node, request string) {
 	must(s.t, awaitRow(s.op, n.ID(), func(d wire.NodeDetail) bool { return len(d.PluginTools) == 1 }))
 	call[wire.NodeList](s.op, wire.MethodNodeList, m{})
 	call[m](s.op, wire.MethodNodeRename, m{"nodeId": n.ID(), "displayName": "Stove"})
+	call[m](s.op, wire.MethodDeviceRename, m{"deviceId": n.ID(), "label": "Stove"})
+	call[wire.SetupCode](s.boss, wire.MethodSetupCode, m{"bootstrapProfile": wire.SetupProfileNode, "joinUrl": true,
+		"publicUrl": "wss://board.example.org"})
 }
 
 // rejected rejects and removes a device and a node.
@@ -142,6 +145,10 @@ func (s *story) rejected() {
 	call[m](s.op, wire.MethodNodeReject, m{"requestId": request})
 	s.op.await(wire.EventNodeResolved, nil)
 	describe(s.op, n.ID())
+	token := m{"deviceId": n.ID(), "role": wire.RoleNode}
+	call[wire.TokenRotated](s.boss, wire.MethodTokenRotate, token)
+	call[wire.TokenRevoked](s.boss, wire.MethodTokenRevoke, token)
+	s.boss.refused(wire.MethodTokenRevoke, token)
 	call[m](s.boss, wire.MethodDeviceRemove, m{"deviceId": n.ID()})
 	asked := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested, nil)) // it retries
 	n.Close()

@@ -232,6 +232,9 @@ type HostOptions struct {
 	Servers map[string]any
 	// Settings are merged into the other settings.
 	Settings map[string]any
+	// Pair is a setup code, and Join a join URL, with which it connects instead of with the token
+	// of the gateway.
+	Pair, Join string
 }
 
 // NodeHost starts OpenClaw's node host, which connects to the gateway on a port of the loopback
@@ -248,9 +251,17 @@ func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
 	}
 	merge(settings, o.Settings)
 	h := newHomeDir(t, settings)
-	cmd := h.command(t, ctx, "node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port),
-		"--display-name", o.Name)
-	cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+token)
+	args := []string{"node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port)}
+	switch {
+	case o.Pair != "":
+		args = []string{"node", "run", "--pair", o.Pair}
+	case o.Join != "":
+		args = []string{"connect", o.Join}
+	}
+	cmd := h.command(t, ctx, append(args, "--display-name", o.Name)...)
+	if token != "" {
+		cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+token)
+	}
 	return run(t, "the node host "+o.Name, cmd)
 }
 

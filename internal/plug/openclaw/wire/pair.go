@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/json"
+import (
+	"encoding/base64"
+	"encoding/json"
+)
 
 // NodeRequest is a node's surface that waits for its owner's approval: an element of
 // node.pair.list, and the payload of node.pair.requested.
@@ -152,7 +155,62 @@ type DeviceToken struct {
 	Role        string   `json:"role"`
 	Scopes      []string `json:"scopes"`
 	CreatedAtMS int64    `json:"createdAtMs,omitempty"`
+	LastUsedMS  int64    `json:"lastUsedAtMs,omitempty"`
+	RevokedAtMS int64    `json:"revokedAtMs,omitempty"`
 }
+
+// TokenRotated is the answer to device.token.rotate.
+type TokenRotated struct {
+	DeviceID    string   `json:"deviceId"`
+	Role        string   `json:"role"`
+	Token       string   `json:"token,omitempty"`
+	Scopes      []string `json:"scopes"`
+	RotatedAtMS int64    `json:"rotatedAtMs"`
+	Delivery    string   `json:"tokenDelivery"`
+}
+
+// How the token of [TokenRotated] reaches its device.
+const (
+	DeliveredInBand = "in-band"               // the device itself has asked, and gets it
+	Withheld        = "withheld-cross-device" // it authenticates in another way and gets it then
+)
+
+// TokenRevoked is the answer to device.token.revoke.
+type TokenRevoked struct {
+	DeviceID    string `json:"deviceId"`
+	Role        string `json:"role"`
+	RevokedAtMS int64  `json:"revokedAtMs"`
+}
+
+// SetupProfileNode is the profile of setup codes for nodes without access as operators. Others are
+// for OpenClaw's apps on phones.
+const SetupProfileNode = "node"
+
+// SetupCode is the answer to device.pair.setupCode.
+type SetupCode struct {
+	SetupID     string `json:"setupId"`
+	SetupCode   string `json:"setupCode"`
+	JoinURL     string `json:"joinUrl,omitempty"`
+	GatewayURL  string `json:"gatewayUrl"`
+	Auth        string `json:"auth"` // token
+	URLSource   string `json:"urlSource"`
+	Access      string `json:"access"`
+	ExpiresAtMS int64  `json:"expiresAtMs"`
+}
+
+// Setup is what a setup code contains (src/pairing/setup-code.ts, decodePairingSetupCode).
+type Setup struct {
+	URL            string `json:"url"`
+	BootstrapToken string `json:"bootstrapToken"`
+	ExpiresAtMS    int64  `json:"expiresAtMs,omitempty"`
+	Fingerprint    string `json:"tlsFingerprint,omitempty"`
+}
+
+// SetupURLPrefix begins a setup code that is written as a URL.
+const SetupURLPrefix = "oc-pair://"
+
+// Code returns the setup code.
+func (s Setup) Code() string { return base64.RawURLEncoding.EncodeToString(mustJSON(s)) }
 
 // ApprovedDevice is the answer to device.pair.approve.
 type ApprovedDevice struct {

@@ -12,6 +12,7 @@ const (
 	DetailTokenMissing  = "AUTH_TOKEN_MISSING"
 	DetailTokenMismatch = "AUTH_TOKEN_MISMATCH"
 	DetailDeviceToken   = "AUTH_DEVICE_TOKEN_MISMATCH"
+	DetailSetupCode     = "AUTH_BOOTSTRAP_TOKEN_INVALID"
 	DetailScopeMismatch = "AUTH_SCOPE_MISMATCH"
 	DetailRateLimited   = "AUTH_RATE_LIMITED"
 	DetailProtocol      = "PROTOCOL_MISMATCH"
@@ -59,6 +60,9 @@ var (
 	// shows no other.
 	DeviceTokenMismatch = unauthorized("device token mismatch (rotate/reissue device token)",
 		DetailDeviceToken, "device_token_mismatch", false, NextCredentials)
+	// SetupCodeInvalid is the response to a node with a setup code that is not valid.
+	SetupCodeInvalid = unauthorized("setup code invalid, expired, revoked, or already used (create a new code; "+
+		"review `openclaw devices list`)", DetailSetupCode, "bootstrap_token_invalid", false, NextCredentials)
 	// ScopeMismatch is the response to a device that requests more than its token grants.
 	ScopeMismatch = unauthorized("device token scope mismatch (re-pair or approve scope upgrade)",
 		DetailScopeMismatch, "scope_mismatch", false, NextReview)
@@ -92,6 +96,12 @@ var (
 	// ApprovalDenied is the response to an approval without the scope for it; the command line
 	// then retries with more scopes.
 	ApprovalDenied = Invalid("device pairing approval denied")
+	// UnknownDevice is the response to an unknown device id.
+	UnknownDevice = Invalid("unknown deviceId")
+	// RotationDenied and RevocationDenied are the responses about a token of a device that does not
+	// exist, has no such role or token, or has more scopes than the operator.
+	RotationDenied   = Invalid("device token rotation denied")
+	RevocationDenied = Invalid("device token revocation denied")
 )
 
 // SurfacePending returns the response to a node that publishes tools before its surface was

@@ -32,7 +32,9 @@ var methodScopes = map[string]string{
 	MethodNodePairList: ScopePairing, MethodNodeApprove: ScopePairing, MethodNodeReject: ScopePairing,
 	MethodNodeRemove:     ScopePairing,
 	MethodDevicePairList: ScopePairing, MethodDeviceApprove: ScopePairing, MethodDeviceReject: ScopePairing,
-	MethodDeviceRemove: ScopePairing,
+	MethodDeviceRemove: ScopePairing, MethodDeviceRename: ScopePairing,
+	MethodTokenRotate: ScopePairing, MethodTokenRevoke: ScopePairing,
+	MethodSetupCode: ScopePairing, // there, admin: its nodes are everybody's
 
 	MethodAgent: ScopeWrite, MethodAgentWait: ScopeWrite, MethodAgentsList: ScopeRead,
 	MethodChatSend: ScopeWrite, MethodChatAbort: ScopeWrite, MethodChatHistory: ScopeRead,

@@ -135,6 +135,14 @@ var (
 	ShapeDeviceApprove  = &Shape{MethodDeviceApprove, []field{requiredText("requestId")}}
 	ShapeDeviceReject   = &Shape{MethodDeviceReject, []field{requiredText("requestId")}}
 	ShapeDeviceRemove   = &Shape{MethodDeviceRemove, []field{requiredText("deviceId")}}
+	ShapeDeviceRename   = &Shape{MethodDeviceRename, []field{requiredText("deviceId"),
+		requiredText("label").maxLength(64)}}
+	ShapeTokenRotate = &Shape{MethodTokenRotate, []field{requiredText("deviceId"), requiredText("role"),
+		textListField("scopes")}}
+	ShapeTokenRevoke = &Shape{MethodTokenRevoke, []field{requiredText("deviceId"), requiredText("role")}}
+	ShapeSetupCode   = &Shape{MethodSetupCode, []field{optionalText("publicUrl"), boolField("preferRemoteUrl"),
+		boolField("includeQr"), enumField("bootstrapProfile", "limited", SetupProfileNode, "voice-node"),
+		boolField("joinUrl")}}
 
 	ShapeChatSend = &Shape{MethodChatSend, []field{
 		requiredText("sessionKey").maxLength(MaxSessionKey), optionalText("agentId"), optionalText("sessionId"),

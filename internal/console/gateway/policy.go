@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+)
+
+// runCommand is the command by which a node runs programs.
+const runCommand = "system.run"
+
+// runMode is a mode of a policy for running programs, as it is offered.
+type runMode struct {
+	name        string
+	label, told i18n.Message
+}
+
+var runModes = []runMode{
+	{control.RunAsk, msgRunAsk, msgRunAskTold},
+	{control.RunAlwaysAsk, msgRunAlways, msgRunAlwaysTold},
+	{control.RunListed, msgRunListed, msgRunListedTold},
+	{control.RunNothing, msgRunNothing, msgRunNothingTold},
+	{control.RunEverything, msgRunEverything, msgRunEverythingTold},
+}
+
+// runModeText returns the label of a mode.
+func runModeText(v *page.Visit, mode string) string {
+	for _, m := range runModes {
+		if m.name == mode {
+			return v.Text(m.label)
+		}
+	}
+	return mode
+}
+
+func policyURL(id string) string { return nodeURL(id) + "/policy" }
+
+// runsPrograms reports whether a node offers to run programs.
+func runsPrograms(n *control.Node) bool { return slices.Contains(n.Commands, runCommand) }
+
+func policyPage(v *page.Visit) { showPolicy(v, "") }
+
+// showPolicy shows the policy of a node, which the node is asked for. wrong is why a change has
+// failed.
+func showPolicy(v *page.Visit, wrong string) {
+	id := v.PathValue("node")
+	n, err := v.Instance.Control.NodeDetail(v.Context(), v.Caller(), id)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	status := http.StatusOK
+	p, err := v.Instance.Control.RunPolicy(v.Context(), v.Caller(), control.RunPolicyRef{Node: id, Exact: true})
+	if err != nil {
+		if wrong, status = v.Wrong(err); wrong == "" {
+			return
+		}
+	} else if wrong != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	v.Render(status, policyView(v, &n, &p, wrong))
+}
+
+// changePolicy changes the mode of a policy, adds a program, or removes a rule.
+func changePolicy(v *page.Visit) {
+	id := v.PathValue("node")
+	change := control.RunPolicyChange{Node: id, Exact: true, Mode: v.FormValue("mode")}
+	if text := strings.TrimSpace(v.FormValue("allow")); text != "" {
+		change.Allow = []string{text}
+	}
+	if text := v.FormValue("remove"); text != "" {
+		change.Remove = []string{text}
+	}
+	if _, err := v.Instance.Control.ChangeRunPolicy(v.Context(), v.Caller(), change); err != nil {
+		if text, _ := v.Wrong(err); text != "" {
+			showPolicy(v, text)
+		}
+		return
+	}
+	v.Redirect(policyURL(id) + "?saved=yes")
+}
+
+// invite makes a setup code and shows it once.
+func invite(v *page.Visit) {
+	i, err := v.Instance.Control.InviteNode(v.Context(), v.Caller(), v.BaseURL())
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, inviteView(v, &i))
+}
+
+// pairCommand returns the command by which a node uses a setup code.
+func pairCommand(i *control.NodeInvitation) string {
+	return "openclaw node run --pair oc-pair://" + i.Code
+}
+
+// joinCommand returns the command by which a node uses a join URL; empty: OpenClaw would not accept
+// the URL, as it is not encrypted.
+func joinCommand(i *control.NodeInvitation) string {
+	if u, err := url.Parse(i.URL); err != nil || u.Scheme != "https" {
+		return ""
+	}
+	return "npx openclaw connect " + i.URL
+}

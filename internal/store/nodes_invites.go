@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// PeerInvite lets one node be paired without asking its owner, who made it. Only hashes of its
+// token and of the code by which that is fetched are stored.
+type PeerInvite struct {
+	ID        string
+	Owner     string
+	TokenHash string
+	CodeHash  string // empty: it was fetched, or has none
+	URL       string // address of the gateway, as the owner knows it
+	Peer      string // that has used it; empty: none
+	Created   time.Time
+	Expires   time.Time
+}
+
+// MaxInvites is the maximum number of a person's invitations at a time.
+const MaxInvites = 100
+
+const inviteColumns = `id, owner, token_hash, code_hash, url, peer, created_at, expires_at`
+
+func readInvite(s scanner) (i PeerInvite, err error) {
+	var (
+		created, expires int64
+		code             sql.NullString
+	)
+	err = s.Scan(&i.ID, &i.Owner, &i.TokenHash, &code, &i.URL, &i.Peer, &created, &expires)
+	i.CodeHash, i.Created, i.Expires = code.String, fromMillis(created), fromMillis(expires)
+	return i, err
+}
+
+// Invite stores an invitation and forgets those that have expired. It returns [ErrFull] if its
+// owner has [MaxInvites].
+func (t Peers) Invite(ctx context.Context, i PeerInvite) error {
+	return t.locked(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM peer_invites WHERE expires_at <= $1`,
+			millis(i.Created)); err != nil {
+			return err
+		}
+		var has int
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM peer_invites WHERE owner = $1`, i.Owner).
+			Scan(&has); err != nil {
+			return err
+		}
+		if has >= MaxInvites {
+			return ErrFull
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO peer_invites (`+inviteColumns+`) VALUES ($1, $2, $3, $4, $5, '', $6, $7)`,
+			sanitizeArgs([]any{i.ID, i.Owner, i.TokenHash, i.CodeHash, i.URL, millis(i.Created), millis(i.Expires)})...)
+		return err
+	})
+}
+
+// InviteByToken returns the valid invitation with a token, or [ErrNotFound].
+func (t Peers) InviteByToken(ctx context.Context, hash string, now time.Time) (PeerInvite, error) {
+	return one(ctx, t.db, readInvite, `SELECT `+inviteColumns+
+		` FROM peer_invites WHERE token_hash = $1 AND expires_at > $2`, hash, millis(now))
+}
+
+// UseInvite binds an invitation to a peer. It returns [ErrNotFound] if it has expired, or another
+// peer has used it.
+func (t Peers) UseInvite(ctx context.Context, id, peer string, now time.Time) error {
+	return t.locked(ctx, func(tx *sql.Tx) error {
+		return changed(tx.ExecContext(ctx, `UPDATE peer_invites SET peer = $1, code_hash = NULL
+			WHERE id = $2 AND peer IN ('', $1) AND expires_at > $3`, peer, id, millis(now)))
+	})
+}
+
+// FetchInvite returns the valid invitation with a code, which fetches it once. Otherwise it returns
+// [ErrNotFound].
+func (t Peers) FetchInvite(ctx context.Context, codeHash string, now time.Time) (i PeerInvite, err error) {
+	err = t.locked(ctx, func(tx *sql.Tx) (err error) {
+		i, err = readInvite(tx.QueryRowContext(ctx, `UPDATE peer_invites SET code_hash = NULL
+			WHERE code_hash = $1 AND expires_at > $2 RETURNING `+inviteColumns, codeHash, millis(now)))
+		return err
+	})
+	return i, err
+}
