@@ -24,6 +24,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
+	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/broker"
 	"patchbay/internal/plug/xiaozhi/mqtt"
@@ -73,6 +74,8 @@ type deps struct {
 	demo    bool
 	speech  *speech
 	refuses func() bool // reports whether devices have to connect to another instance
+	// changed records what an operator of OpenClaw's has changed.
+	changed func(context.Context, gateway.Change)
 	// origin returns the server's address as a client knows it; empty: unknown.
 	origin func(*http.Request) string
 }

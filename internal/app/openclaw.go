@@ -40,7 +40,7 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log,
 		Registerer: at.reg, Tracer: at.base.tracer,
 		Address: at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
-		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections, Origin: at.origin,
+		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections, Origin: at.origin, OnChange: at.changed,
 		Fingerprint: selfSignedFingerprint(at.base.Config),
 	}
 	if !at.messages.IsStandalone() {
@@ -51,6 +51,22 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 		return nil, fmt.Errorf("openclaw: %w", err)
 	}
 	return g, nil
+}
+
+// operatorEvents are the admin events of what operators change over their connections.
+var operatorEvents = map[string]string{
+	wire.MethodNodeRename: control.EventNodeRenamed, wire.MethodDeviceRename: control.EventNodeRenamed,
+	wire.MethodNodeRemove: control.EventNodeRemoved, wire.MethodDeviceRemove: control.EventNodeRemoved,
+	wire.MethodNodeApprove: control.EventPairApproved, wire.MethodDeviceApprove: control.EventPairApproved,
+	wire.MethodNodeReject: control.EventPairRejected, wire.MethodDeviceReject: control.EventPairRejected,
+	wire.MethodTokenRotate: control.EventPairRevoked, wire.MethodTokenRevoke: control.EventPairRevoked,
+	wire.MethodSetupCode: control.EventPairInvited, wire.MethodNodeExecPolicySet: control.EventNodePolicy,
+}
+
+// operatorChanged records what an operator has changed.
+func operatorChanged(ctx context.Context, s *control.Service, c gateway.Change) {
+	s.RecordAdminEvent(ctx, control.Caller{Person: c.Person, Key: c.Key, Address: c.Address, Program: "openclaw"},
+		operatorEvents[c.Method], c.About)
 }
 
 // shutdownNow shuts a gateway down without waiting.

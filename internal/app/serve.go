@@ -227,6 +227,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
 	var consents *oauth.Service // is made below
+	var people *control.Service // is made below
+	around.changed = func(ctx context.Context, c gateway.Change) { operatorChanged(ctx, people, c) }
 	around.origin = func(r *http.Request) string { return consents.Origin(r) }
 	voices, err := newVoiceBoards(ctx, around)
 	if err != nil {
@@ -276,7 +278,6 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		servers.DrainFuncs)
 	disk := newStorage(base, h, log, registry)
 	failing := failing(&ready, base, disk, devices)
-	var people *control.Service // is made below
 	consents, err = newOAuth(base, oauth.Options{
 		IsKnownHost: programs.IsKnownHost, IsListedHost: programs.IsListedHost,
 		IsProxy: addresses.IsFromProxy, Address: addresses.ClientAddress, Guard: guard,

@@ -18,7 +18,7 @@ type AdminEvent struct {
 	// key that authenticated the request; empty: a browser or the command line
 	Key     string `json:"key,omitempty"`
 	Address string `json:"address,omitempty"` // client IP address
-	Channel string `json:"channel,omitempty"` // api, console or cli
+	Channel string `json:"channel,omitempty"` // api, console, cli, oauth or openclaw
 }
 
 // AdminEvents is the table of admin events.

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -65,18 +66,28 @@ func nodeHello(auth wire.Auth) wire.Connect {
 }
 
 func TestDeviceRename(t *testing.T) {
-	r := newRig(t, nil)
+	changed := make(chan gateway.Change, 10)
+	r := newRig(t, func(o *gateway.Options) {
+		o.OnChange = func(_ context.Context, c gateway.Change) { changed <- c }
+	})
 	op := r.operator(r.token)
 	n := r.node(sim.Options{}, false)
 	call[m](op, wire.MethodDeviceRename, m{"deviceId": n.ID(), "label": " Stove "})
 	if l := call[wire.DevicePairs](op, wire.MethodDevicePairList, m{}); l.Paired[0].DisplayName != "Stove" {
 		t.Errorf("%+v", l.Paired)
 	}
+	if c := <-changed; c.Person != r.Person.ID || c.Key == "" || c.Method != wire.MethodDeviceRename ||
+		c.About != n.ID()+"  Stove " {
+		t.Errorf("reported is %+v", c)
+	}
 	for _, params := range []m{{"deviceId": "nobody", "label": "x"}, {"deviceId": n.ID(), "label": " "},
 		{"deviceId": n.ID(), "label": strings.Repeat("x", 65)}} {
 		if e := op.refused(wire.MethodDeviceRename, params); e.Code != wire.InvalidRequest {
 			t.Error(e)
 		}
+	}
+	if len(changed) > 0 {
+		t.Errorf("a refused change is reported: %+v", <-changed)
 	}
 }
 

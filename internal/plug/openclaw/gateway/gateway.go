@@ -83,6 +83,10 @@ type Options struct {
 	// The commands of a node need approval nevertheless.
 	AutoApproveLocal bool
 
+	// OnChange is called after an operator has changed something about devices over its connection,
+	// before the response; nil: nobody is told.
+	OnChange func(context.Context, Change)
+
 	// Broadcast sends data to all other instances, and Hear passes on their broadcasts; nil with
 	// a single instance.
 	Broadcast func([]byte) error

@@ -213,6 +213,7 @@ func (c *conn) handleRequest(ctx context.Context, id, name string, m method, par
 		return
 	}
 	g.metrics.requests.WithLabelValues(name, "ok").Inc()
+	g.reportChange(c, name, params)
 	if a, ok := out.(answered); ok {
 		out = a.result
 		defer a.then()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/internal/hub"
@@ -125,4 +126,41 @@ func (g *Gateway) PairedNodes(ctx context.Context, o Operator) ([]wire.Node, err
 	ctx, cancel := context.WithTimeout(ctx, 2*databaseTimeout)
 	defer cancel()
 	return g.pairedRows(ctx, c)
+}
+
+// Change is a change that an operator has made over its connection.
+type Change struct {
+	Person  string // id
+	Key     string // id; empty: the token of a device
+	Address string
+	Method  string // one of OpenClaw's
+	About   string // ids of devices and requests, names and roles
+}
+
+// changes are the methods that change something about devices, with the parameters that say what.
+var changes = map[string][]string{
+	wire.MethodNodeRename: {"nodeId", "displayName"}, wire.MethodNodeRemove: {"nodeId"},
+	wire.MethodNodeApprove: {"requestId"}, wire.MethodNodeReject: {"requestId"},
+	wire.MethodDeviceApprove: {"requestId"}, wire.MethodDeviceReject: {"requestId"},
+	wire.MethodDeviceRename: {"deviceId", "label"}, wire.MethodDeviceRemove: {"deviceId"},
+	wire.MethodTokenRotate: {"deviceId", "role"}, wire.MethodTokenRevoke: {"deviceId", "role"},
+	wire.MethodSetupCode: {"publicUrl"}, wire.MethodNodeExecPolicySet: {"nodeId"},
+}
+
+// reportChange reports a method that was carried out, if it has changed something.
+func (g *Gateway) reportChange(c *conn, method string, params []byte) {
+	names, ok := changes[method]
+	if !ok || g.OnChange == nil {
+		return
+	}
+	var about []string
+	for _, name := range names {
+		if text := field(params, name); text != "" {
+			about = append(about, text)
+		}
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, databaseTimeout)
+	defer cancel()
+	g.OnChange(ctx, Change{Person: c.person.ID, Key: c.keyID, Address: c.address.String(), Method: method,
+		About: strings.Join(about, " ")})
 }
