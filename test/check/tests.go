@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -15,8 +17,9 @@ import (
 	"time"
 )
 
-// testLimit is the timeout of one package's tests.
-const testLimit = "45m"
+// testLimit is the timeout of one package's tests. The slowest takes half of it on a machine with two
+// cores that does nothing else.
+const testLimit = "75m"
 
 // testOptions define how tests are run.
 type testOptions struct {
@@ -156,6 +159,7 @@ type packageTally struct {
 	parents map[string]bool          // tests that have subtests
 	broken  map[string]bool          // tests with a failed subtest
 	reasons []string                 // skip messages
+	slow    []event                  // top-level tests that took slowTest
 	unraced map[string]bool          // tests partly skipped because of the race detector
 }
 
@@ -206,6 +210,9 @@ func (t *tally) take(e event) {
 	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 	case e.Test != "":
 		p.ended(e.Test, e.Action)
+		if e.Elapsed >= slowTest.Seconds() && !strings.Contains(e.Test, "/") {
+			p.slow = append(p.slow, e)
+		}
 	default:
 		t.endPackage(e, p)
 	}
@@ -288,8 +295,28 @@ func (t *tally) endPackage(e event, p *packageTally) {
 	for i, why := range p.reasons {
 		p.reasons[i] = "      skipped " + why
 	}
+	if e.Elapsed >= slowPackage.Seconds() {
+		p.reasons = append(p.reasons, p.slowest()...)
+	}
 	t.report.add(e.Package, p.count, "  "+strings.TrimPrefix(e.Package, "patchbay/"),
 		time.Duration(e.Elapsed*float64(time.Second)), res, p.reasons...)
+}
+
+const (
+	// slowPackage is how long a package takes whose slow tests are named, and slowTest how long those
+	// take. Of them, maxSlow are named.
+	slowPackage = 2 * time.Minute
+	slowTest    = 15 * time.Second
+	maxSlow     = 12
+)
+
+// slowest names the tests that took longest.
+func (p *packageTally) slowest() (lines []string) {
+	slices.SortFunc(p.slow, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range p.slow[:min(len(p.slow), maxSlow)] {
+		lines = append(lines, fmt.Sprintf("      slow %s: %.0fs", e.Test, e.Elapsed))
+	}
+	return lines
 }
 
 // maxComplaint limits the printed output of a failed package, in bytes. The end is kept, because it
