@@ -493,7 +493,8 @@ func eyeclawHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
 	if !ok {
 		return control.Health{}
 	}
-	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen, Gateway: s.OpenClaw}
+	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen, Gateway: s.OpenClaw,
+		Reconnecting: s.Reconnecting && s.Connections == 0}
 	if s.LastErrorAt.After(s.LastAnswer) {
 		h.Problem, h.Command = s.LastError, s.Command
 	}

@@ -61,6 +61,7 @@ const (
 	msgSeen         = i18n.Message("LAST SEEN")
 	msgOnline       = i18n.Message("online")
 	msgOffline      = i18n.Message("offline")
+	msgReconnecting = i18n.Message("reconnecting")
 	msgNotAsked     = i18n.Message("not asked yet")
 	msgFailingSince = i18n.Message("failing since %s")
 	msgReady        = i18n.Message("ready")
@@ -101,6 +102,8 @@ func botState(sh *shell, r botRow) string {
 		return msgFailingSince.In(sh.lang, sh.when(r.FailingSince))
 	case r.State == control.BotReady:
 		return msgReady.In(sh.lang)
+	case r.Reconnecting:
+		return msgReconnecting.In(sh.lang)
 	case !*r.Online:
 		return msgOffline.In(sh.lang)
 	case r.Seen.IsZero() && r.Connections == 0:

@@ -22,6 +22,9 @@ type Health struct {
 	Connections int       `json:"connections,omitempty"`
 	Since       time.Time `json:"connected_since,omitzero"`
 	LastSeen    time.Time `json:"last_heard,omitzero"`
+	// Reconnecting reports whether its connection was lost a moment ago, so that it is expected
+	// back.
+	Reconnecting bool `json:"reconnecting,omitempty"`
 	// Gateway is the version of the OpenClaw gateway, if it is known.
 	Gateway string    `json:"gateway,omitempty"`
 	Problem i18n.Text `json:"-"`

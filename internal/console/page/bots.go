@@ -12,6 +12,7 @@ const (
 	msgBotConnectedTimes = i18n.Message("Connected ×%d")
 	msgBotFailing        = i18n.Message("Failing")
 	msgBotAwaited        = i18n.Message("Waiting for its first connection")
+	msgBotReconnecting   = i18n.Message("Reconnecting")
 	msgBotAway           = i18n.Message("Not connected")
 )
 
@@ -31,6 +32,8 @@ func BotState(v *Visit, b control.BotStatus) (State, string) {
 		return Bad, v.Text(MsgCertChanged)
 	case b.Problem != "":
 		return Bad, v.Text(msgBotFailing)
+	case b.Reconnecting:
+		return Wait, v.Text(msgBotReconnecting)
 	case b.State == control.BotUnasked:
 		return Off, v.Text(msgBotUnasked)
 	case b.Online && !connects && b.Connections == 0:

@@ -30,12 +30,18 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 	}
 	defer h.closeTurn(t)
 	h.prepare(ctx, t)
-	if err := h.sendQuestion(ctx, t, asked); err != nil {
+	if err := h.sendQuestion(ctx, t, asked, emit); err != nil {
 		return err
 	}
 	for {
 		n := h.next(t)
 		switch {
+		case n.note:
+			if err := emit(talk.Note(talk.MsgReconnecting.In(asked.Lang))); err != nil {
+				h.cancel(t)
+				return err
+			}
+			continue
 		case n.command != nil:
 			if err := emit(*n.command); err != nil {
 				h.cancel(t)
@@ -56,7 +62,7 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 		case n.done:
 			return n.err
 		case n.resend:
-			if err := h.sendQuestion(ctx, t, asked); err != nil {
+			if err := h.sendQuestion(ctx, t, asked, emit); err != nil {
 				return err
 			}
 			continue
@@ -137,6 +143,7 @@ func (h *pluginBot) closeTurn(t *turn) {
 type step struct {
 	piece        string
 	command      *talk.Event
+	note         bool // the asker has to be told that the connection broke
 	stalled      bool // the plugin may have lost the answer, so the next question may start
 	done         bool
 	err          error
@@ -192,6 +199,12 @@ func (h *pluginBot) next(t *turn) step {
 			t.fail(t.interruptedError("the plugin's connection was lost and it did not come back in time"))
 			return step{done: true, err: t.err}
 		}
+		if note := t.disconnectedAt.Add(h.s.opt.Timings.Note); !t.noted && now.Before(note) {
+			until(note)
+		} else if !t.noted {
+			t.noted = true
+			return step{note: true}
+		}
 		if stall := t.disconnectedAt.Add(h.s.opt.Timings.Stall); t.stalled || now.Before(stall) {
 			until(back)
 			if !t.stalled {
@@ -239,9 +252,9 @@ func (h *pluginBot) recordAnomaly(kind string) {
 
 // sendQuestion sends the question over the best socket. If there is none, it waits up to the grace
 // time for the plugin to reconnect.
-func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn) error {
+func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn, emit talk.Emit) error {
 	for {
-		c, ident, err := h.dispatch(ctx, t)
+		c, ident, err := h.dispatch(ctx, t, emit)
 		if err != nil {
 			return err
 		}
@@ -258,8 +271,10 @@ func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn)
 	}
 }
 
-// dispatch picks the socket and records that the turn runs on it.
-func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, err error) {
+// dispatch picks the socket and records that the turn runs on it. The asker is told if it has to
+// wait for one.
+func (h *pluginBot) dispatch(ctx context.Context, t *turn, emit talk.Emit) (c *conn, ident rawJSON, err error) {
+	note := time.Now().Add(h.s.opt.Timings.Note)
 	for {
 		h.mu.Lock()
 		if h.retired {
@@ -288,9 +303,19 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJS
 		case len(h.subscribedConns()) > 0:
 			left = h.s.opt.Grace // they are dead and about to be removed
 		}
+		noted := t.noted
+		t.noted = noted || left > 0 && time.Now().After(note)
+		tell := t.noted && !noted
 		h.mu.Unlock()
-		if left <= 0 {
+		switch {
+		case left <= 0:
 			return nil, nil, talk.Fail(talk.Offline, "", errOffline)
+		case tell:
+			if err := emit(talk.Note(talk.MsgReconnecting.In(t.connector.asked.Lang))); err != nil {
+				return nil, nil, err
+			}
+		case !noted:
+			left = min(left, max(time.Until(note), time.Millisecond))
 		}
 		netx.WaitUnless(ctx, changed, left)
 		if ctx.Err() != nil {

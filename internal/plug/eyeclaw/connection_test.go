@@ -137,6 +137,38 @@ func TestPlugin_answerLostWhileAway(t *testing.T) {
 	}
 }
 
+// Whoever waits for a plugin that has gone is told soon, whether it had the question or not.
+func TestPlugin_askerIsTold(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Timings.Note = 50 * time.Millisecond })
+	s := newScript("begun", "new")
+	p := r.plugin(s.up)
+	b := r.attachedBot()
+	begun := r.ask(t.Context(), b, "t1", "begun")
+	p.wait(sim.Asked)
+	told := func(a *answer) func() bool {
+		return func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return len(a.notes) == 1 && a.notes[0] == talk.MsgReconnecting.In(i18n.Chinese)
+		}
+	}
+	var asked *answer
+	r.away(p, func() {
+		eventually(t, "the asker being told", told(begun))
+		asked = r.ask(t.Context(), b, "t2", "new")
+		eventually(t, "the next one being told", told(asked))
+	})
+	s.say("begun", "still here")
+	s.end("begun")
+	begun.ends(t, "still here")
+	s.say("new", "and this")
+	s.end("new")
+	asked.ends(t, "and this")
+	if !told(begun)() || !told(asked)() {
+		t.Errorf("they are told %q and %q", begun.notes, asked.notes)
+	}
+}
+
 func TestPlugin_askedWhileAway(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin(pieces("here again"))

@@ -56,7 +56,7 @@ func FuzzFrame(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := h.dispatch(t.Context(), tr); err != nil {
+			if _, _, err := h.dispatch(t.Context(), tr, nil); err != nil {
 				t.Fatal(err)
 			}
 			turns = append(turns, tr)

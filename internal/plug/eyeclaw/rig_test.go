@@ -60,6 +60,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		changes: make(chan struct{}, 100),
 	}
 	opt := Options{Registry: r, Tokens: r, Registerer: r.reg, Grace: patience}
+	opt.Timings.Note = patience
 	opt.Timings.SettleWait = patience // a busy machine must not change the result
 	for _, c := range change {
 		c(&opt)
@@ -209,6 +210,7 @@ type answer struct {
 	text   strings.Builder
 	pieces []string
 	stalls int
+	notes  []string
 	// commands is how many commands there were for the device.
 	commands int
 	news     chan struct{}
@@ -225,6 +227,8 @@ func start(ctx context.Context, b talk.Bot, turn *talk.Turn) *answer {
 				a.stalls++
 			case talk.KindCommand:
 				a.commands++
+			case talk.KindNote:
+				a.notes = append(a.notes, e.Text)
 			default:
 				a.text.WriteString(e.Text)
 				a.pieces = append(a.pieces, e.Text)

@@ -119,6 +119,7 @@ type Timings struct {
 	Handshake  time.Duration // timeout of the upgrade and the token lookup; 10 s
 	SettleWait time.Duration // from stream_end to stream_summary, at most; 300 ms
 	GapWait    time.Duration // how long chunks after a gap are held back for the summary; 20 s
+	Note       time.Duration // without a socket, until the asker is told; 3 s
 	Stall      time.Duration // without a frame after a lost socket, until the next question may start; 8 s
 	Window     time.Duration // over which bad tokens are counted; 1 min
 }
@@ -136,6 +137,7 @@ func (t Timings) withDefaults() Timings {
 	or(&t.Handshake, 10*time.Second)
 	or(&t.SettleWait, 300*time.Millisecond)
 	or(&t.GapWait, 20*time.Second)
+	or(&t.Note, 3*time.Second)
 	or(&t.Stall, 8*time.Second)
 	or(&t.Window, time.Minute)
 	return t

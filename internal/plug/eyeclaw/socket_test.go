@@ -121,7 +121,7 @@ func TestCommandIsSentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, _, err := h.dispatch(t.Context(), tr); c != newest || err != nil {
+	if c, _, err := h.dispatch(t.Context(), tr, nil); c != newest || err != nil {
 		t.Fatalf("picked %p, %v", c, err)
 	}
 	if st := h.next(tr); st.resend || st.done || st.piece != "" {
@@ -129,7 +129,7 @@ func TestCommandIsSentAgain(t *testing.T) {
 	}
 	newest.terminate(endWrite)
 	eventually(t, "the command being due again", func() bool { return h.next(tr).resend })
-	if err := h.sendQuestion(t.Context(), tr, turn); err != nil {
+	if err := h.sendQuestion(t.Context(), tr, turn, nil); err != nil {
 		t.Fatal(err)
 	}
 	older.expectMessage("execute_command")

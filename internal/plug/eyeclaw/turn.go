@@ -23,6 +23,7 @@ type turn struct {
 	delivered      atomic.Bool // the command was or is being written; else it may be sent again
 	disconnectedAt time.Time   // when conn was lost, if no frame came since
 	stalled        bool        // the next question may start
+	noted          bool        // the asker was told that the connection broke
 
 	text         strings.Builder // everything received
 	emittable    int             // bytes of it that may be emitted
