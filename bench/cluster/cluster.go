@@ -254,7 +254,7 @@ func addNode(ctx context.Context, base *app.Base, number int, owner string) (dev
 		}
 	}
 	var err error
-	d.Token, _, err = base.Accounts.PeerToken(ctx, p, wire.RoleNode, nil, "")
+	d.Token, _, err = base.Accounts.PeerToken(ctx, p, wire.RoleNode, nil, "", true)
 	return d, err
 }
 

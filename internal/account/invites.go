@@ -28,13 +28,14 @@ type Invite struct {
 	Expires time.Time
 }
 
-// InviteNode makes an invitation for a node of a person. url is the address of the gateway, for
-// those who fetch the invitation. It returns [store.ErrFull] if the person has too many.
-func (s *Service) InviteNode(ctx context.Context, person, url string) (Invite, error) {
+// InviteNode makes an invitation for a node of a person, who asks for it with a key, given by its
+// id; empty: without one. It ends with the key. url is the address of the gateway, for those who
+// fetch the invitation. It returns [store.ErrFull] if the person has too many.
+func (s *Service) InviteNode(ctx context.Context, person, key, url string) (Invite, error) {
 	now := s.now()
 	i := Invite{ID: uuid.NewString(), URL: url, Expires: now.Add(InviteLife)}
 	i.Token, i.Code = inviteToken(s.box.Key(), i.ID), joinCode(s.box.Key(), i.ID)
-	err := s.db.Peers.Invite(ctx, store.PeerInvite{ID: i.ID, Owner: person, TokenHash: seal.Hash(i.Token),
+	err := s.db.Peers.Invite(ctx, store.PeerInvite{ID: i.ID, Owner: person, Key: key, TokenHash: seal.Hash(i.Token),
 		CodeHash: seal.Hash(i.Code), URL: url, Created: now, Expires: i.Expires})
 	if err != nil {
 		return Invite{}, fmt.Errorf("keep an invitation: %w", err)
@@ -59,24 +60,26 @@ func (s *Service) FetchInvite(ctx context.Context, code string) (Invite, error) 
 	return Invite{ID: kept.ID, Token: token, URL: kept.URL, Expires: kept.Expires}, nil
 }
 
-// CheckInvite returns the person who has invited a node that presents a token, and the id of the
-// invitation. A refusal is [ErrNoKey] or [ErrUnknown].
-func (s *Service) CheckInvite(ctx context.Context, token, peer string) (store.Person, string, error) {
+// CheckInvite returns the person who has invited a node that presents a token, and the invitation.
+// A refusal is [ErrNoKey] or [ErrUnknown].
+func (s *Service) CheckInvite(ctx context.Context, token, peer string) (store.Person, store.PeerInvite, error) {
 	if token == "" {
-		return store.Person{}, "", ErrNoKey
+		return store.Person{}, store.PeerInvite{}, ErrNoKey
 	}
 	i, err := s.db.Peers.InviteByToken(ctx, seal.Hash(token), s.now())
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && i.Peer != "" && i.Peer != peer:
-		return store.Person{}, "", ErrUnknown
+		return store.Person{}, i, ErrUnknown
 	case err != nil:
-		return store.Person{}, "", fmt.Errorf("look up an invitation: %w", err)
+		return store.Person{}, i, fmt.Errorf("look up an invitation: %w", err)
+	case !s.madeWithAnyKey(token, func(k *seal.Key) string { return inviteToken(k, i.ID) }):
+		return store.Person{}, i, ErrUnknown // the secret of the installation was replaced since
 	}
 	person, err := s.db.People.ByID(ctx, i.Owner)
 	if err != nil {
-		return store.Person{}, "", fmt.Errorf("look up who has invited a node: %w", err)
+		return store.Person{}, i, fmt.Errorf("look up who has invited a node: %w", err)
 	}
-	return person, i.ID, nil
+	return person, i, nil
 }
 
 // UseInvite binds an invitation to a peer. The error is [ErrUnknown] if another peer was faster.

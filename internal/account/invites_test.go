@@ -14,7 +14,7 @@ func TestInvites(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		s, db, c := service(t, o)
 		ada, _, _ := people(t, s, db)
-		i, err := s.InviteNode(ctx, ada, "wss://board.example.org")
+		i, err := s.InviteNode(ctx, ada, "", "wss://board.example.org")
 		must(t, err)
 		if !i.Expires.Equal(c.t.Add(account.InviteLife)) || len(i.Token) != 43 || len(i.Code) != 22 {
 			t.Fatalf("%+v", i)
@@ -28,10 +28,10 @@ func TestInvites(t *testing.T) {
 			_, err = s.FetchInvite(ctx, code)
 			wantErr(t, err, store.ErrNotFound)
 		}
-		person, id, err := s.CheckInvite(ctx, i.Token, "fe81")
+		person, kept, err := s.CheckInvite(ctx, i.Token, "fe81")
 		must(t, err)
-		if person.ID != ada || id != i.ID {
-			t.Errorf("%s has invited %s", person.ID, id)
+		if person.ID != ada || kept.ID != i.ID {
+			t.Errorf("%s has invited by %s", person.ID, kept.ID)
 		}
 		must(t, s.UseInvite(ctx, i.ID, "fe81"))
 		must(t, s.UseInvite(ctx, i.ID, "fe81")) // its first connection may have been lost
@@ -41,7 +41,18 @@ func TestInvites(t *testing.T) {
 		_, _, err = s.CheckInvite(ctx, "", "fe81")
 		wantErr(t, err, account.ErrNoKey)
 
-		unused, err := s.InviteNode(ctx, ada, "wss://board.example.org")
+		// An invitation ends with the key that made it.
+		k, _, err := s.AddKey(ctx, account.NewKey{Person: ada, Name: "op", Scopes: []string{account.ScopeOperator}})
+		must(t, err)
+		keyed, err := s.InviteNode(ctx, ada, k.ID, "wss://board.example.org")
+		must(t, err)
+		must(t, db.Keys.Revoke(ctx, k.ID, c.t))
+		_, _, err = s.CheckInvite(ctx, keyed.Token, "fe83")
+		wantErr(t, err, account.ErrUnknown)
+		_, err = s.FetchInvite(ctx, keyed.Code)
+		wantErr(t, err, store.ErrNotFound)
+
+		unused, err := s.InviteNode(ctx, ada, "", "wss://board.example.org")
 		must(t, err)
 		c.t = c.t.Add(account.InviteLife)
 		_, err = s.FetchInvite(ctx, unused.Code)
@@ -49,13 +60,13 @@ func TestInvites(t *testing.T) {
 		_, _, err = s.CheckInvite(ctx, i.Token, "fe81")
 		wantErr(t, err, account.ErrUnknown)
 		for range store.MaxInvites {
-			_, err = s.InviteNode(ctx, ada, "")
+			_, err = s.InviteNode(ctx, ada, "", "")
 			must(t, err)
 		}
-		_, err = s.InviteNode(ctx, ada, "")
+		_, err = s.InviteNode(ctx, ada, "", "")
 		wantErr(t, err, store.ErrFull)
 		c.t = c.t.Add(time.Hour)
-		_, err = s.InviteNode(ctx, ada, "")
+		_, err = s.InviteNode(ctx, ada, "", "")
 		must(t, err)
 	})
 }
@@ -72,11 +83,22 @@ func TestPeerTokenChanges(t *testing.T) {
 			_, err := s.CheckPeerToken(ctx, account.PeerLogin{Peer: p.ID, Role: role, Token: token})
 			wantErr(t, err, want)
 		}
-		node, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "key 1")
+		key := func(name string) string {
+			k, _, err := s.AddKey(ctx, account.NewKey{Person: ada, Name: name, Scopes: []string{account.ScopeOperator}})
+			must(t, err)
+			return k.ID
+		}
+		one, two := key("one"), key("two")
+		was := func(role string) store.PeerToken {
+			kept, err := db.Peers.Token(ctx, p.ID, role)
+			must(t, err)
+			return kept
+		}
+		node, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, one, true)
 		must(t, err)
-		first, _, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorWrite}, "key 1")
+		first, read, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorWrite}, one, true)
 		must(t, err)
-		second, kept, err := s.ReplacePeerToken(ctx, p, account.PeerOperator, nil)
+		second, kept, err := s.ReplacePeerToken(ctx, p, read, read.Scopes)
 		must(t, err)
 		if len(kept.Scopes) != 1 || second == first {
 			t.Errorf("%+v", kept)
@@ -84,17 +106,27 @@ func TestPeerTokenChanges(t *testing.T) {
 		works(account.PeerOperator, first, account.ErrUnknown)
 		works(account.PeerOperator, second, nil)
 		works(account.PeerNode, node, nil)
-		same, _, err := s.PeerToken(ctx, p, account.PeerOperator, nil, "")
+		_, _, err = s.ReplacePeerToken(ctx, p, read, read.Scopes) // it was replaced since it was read
+		wantErr(t, err, store.ErrTokenChanged)
+		same, _, err := s.PeerToken(ctx, p, account.PeerOperator, nil, "", true)
 		must(t, err)
-		if same != second {
+		again, _, err := s.SamePeerToken(ctx, p, account.PeerOperator, kept.Version)
+		must(t, err)
+		if same != second || again != second {
 			t.Error("the replaced token is replaced again")
 		}
-		_, _, err = s.ReplacePeerToken(ctx, p, account.PeerOperator, []string{account.OperatorAdmin})
+		_, _, err = s.SamePeerToken(ctx, p, account.PeerOperator, read.Version)
+		wantErr(t, err, account.ErrUnknown)
+		_, _, err = s.ReplacePeerToken(ctx, p, kept, []string{account.OperatorAdmin})
 		wantErr(t, err, account.ErrScope)
-		_, _, err = s.ReplacePeerToken(ctx, p, "worker", nil)
-		wantErr(t, err, account.ErrPeerRole)
 
-		tokens, err := db.Peers.TokensOfKey(ctx, "key 1")
+		// A token is known by the key that gives all that it has.
+		_, kept, err = s.PeerToken(ctx, p, account.PeerOperator, nil, two, true)
+		must(t, err)
+		if kept.Key != one {
+			t.Errorf("a token with %v is that of a key that gives nothing", kept.Scopes)
+		}
+		tokens, err := db.Peers.TokensOfKey(ctx, one)
 		must(t, err)
 		if len(tokens) != 2 {
 			t.Errorf("%+v", tokens)
@@ -103,10 +135,20 @@ func TestPeerTokenChanges(t *testing.T) {
 		wantErr(t, s.RevokePeerToken(ctx, p.ID, account.PeerNode), store.ErrNotFound)
 		works(account.PeerNode, node, account.ErrUnknown)
 		works(account.PeerOperator, second, nil)
-		if tokens, err = db.Peers.TokensOfKey(ctx, "key 1"); err != nil || len(tokens) != 1 {
+		if tokens, err = db.Peers.TokensOfKey(ctx, one); err != nil || len(tokens) != 1 {
 			t.Errorf("%+v, %v", tokens, err)
 		}
-		anew, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "key 2")
+		revoked := was(account.PeerNode)
+		_, _, err = s.ReplacePeerToken(ctx, p, revoked, nil)
+		wantErr(t, err, account.ErrUnknown)
+		_, _, err = s.SamePeerToken(ctx, p, account.PeerNode, revoked.Version)
+		wantErr(t, err, account.ErrUnknown)
+		_, _, err = s.PeerToken(ctx, p, account.PeerNode, nil, "", false)
+		wantErr(t, err, account.ErrUnknown)
+		must(t, db.Keys.Revoke(ctx, one, revoked.Created))
+		_, _, err = s.PeerToken(ctx, p, account.PeerNode, nil, one, true)
+		wantErr(t, err, store.ErrNotFound) // the key was revoked since the peer has shown it
+		anew, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, two, true)
 		must(t, err)
 		works(account.PeerNode, node, account.ErrUnknown)
 		works(account.PeerNode, anew, nil)

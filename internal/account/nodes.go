@@ -63,43 +63,86 @@ func (p Principal) OperatorScopes() []string {
 }
 
 // PeerToken returns the token with which a peer connects in a role with these scopes or fewer, to a
-// peer that has authenticated with a key, given by its id, or otherwise. The token stays the same
-// until it is replaced or revoked, [Service.RotatePeer] is called or the peer is removed, and keeps
-// the scopes of earlier calls. It is derived each time, so that only its hash is stored. The error
-// is [ErrPeerRole] or [ErrScope] for what was not approved, and [store.ErrNotFound] if the peer has
-// been changed since it was read.
-func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scopes []string,
-	key string) (string, store.PeerToken, error) {
+// peer that has authenticated with a key, given by its id, or with an invitation, if key is empty
+// or that of the invitation. The token stays the same until it is replaced or revoked,
+// [Service.RotatePeer] is called or the peer is removed, and keeps the scopes of earlier calls. It
+// is derived each time, so that only its hash is stored. After a revocation only a peer with a key
+// gets another one: again is true for that.
+//
+// The error is [ErrPeerRole] or [ErrScope] for what was not approved, [ErrUnknown] if the token was
+// revoked, and [store.ErrNotFound] if the peer has been changed since it was read, or its key is no
+// longer valid.
+func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scopes []string, key string,
+	again bool) (token string, kept store.PeerToken, err error) {
 	if err := checkGrant(p, role, scopes); err != nil {
 		return "", store.PeerToken{}, err
 	}
+	for range maxTokenTries {
+		token, kept, err = s.peerToken(ctx, p, role, scopes, key, again)
+		if !errors.Is(err, store.ErrTokenChanged) {
+			break
+		}
+	}
+	return token, kept, err
+}
+
+// maxTokenTries limits how often a token is issued again because somebody has changed it meanwhile.
+const maxTokenTries = 5
+
+func (s *Service) peerToken(ctx context.Context, p store.Peer, role string, scopes []string, key string,
+	again bool) (string, store.PeerToken, error) {
 	kept, err := s.db.Peers.Token(ctx, p.ID, role)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
 	}
-	if key == "" {
-		key = kept.Key
-	}
-	version := kept.Version
+	version, held := kept.Version, kept.Scopes
 	if !kept.Revoked.IsZero() {
+		if !again {
+			return "", store.PeerToken{}, ErrUnknown
+		}
 		if version, err = s.db.Peers.NextTokenVersion(ctx); err != nil {
 			return "", store.PeerToken{}, fmt.Errorf("make a token for a peer: %w", err)
 		}
-		kept = store.PeerToken{}
+		held = nil
 	}
 	token := peerToken(s.box.Key(), p, role, version)
 	hash := seal.Hash(token)
-	if kept.Hash == hash && kept.Key == key && Covers(kept.Scopes, scopes) {
+	// A hash that none of the keys reproduces belongs to a secret that is no longer valid.
+	if !s.madeWithAnyKey(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role, version)) }) {
+		held = nil
+	}
+	if !Covers(scopes, held) {
+		key = kept.Key // the token has more than this key would give
+	}
+	if kept.Hash == hash && kept.Key == key && kept.Revoked.IsZero() && Covers(held, scopes) {
 		return token, kept, nil
 	}
-	// A hash that none of the keys reproduces belongs to a secret that is no longer valid.
-	if s.madeWithAnyKey(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role, version)) }) {
-		scopes = slices.Concat(kept.Scopes, scopes)
-	}
-	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: scopes, Created: s.now(),
-		Key: key, Version: version})
+	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: slices.Concat(held, scopes),
+		Created: s.now(), Key: key, Version: version}, kept)
 	if err != nil {
 		return "", store.PeerToken{}, fmt.Errorf("keep the token of a peer: %w", err)
+	}
+	return token, kept, nil
+}
+
+// SamePeerToken returns the token of a peer that has authenticated with it, given by its version.
+// The error is [ErrUnknown] if it was replaced or revoked since.
+func (s *Service) SamePeerToken(ctx context.Context, p store.Peer, role string,
+	version int64) (string, store.PeerToken, error) {
+	kept, err := s.db.Peers.Token(ctx, p.ID, role)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && (!kept.Revoked.IsZero() || kept.Version != version):
+		return "", store.PeerToken{}, ErrUnknown
+	case err != nil:
+		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
+	}
+	token := peerToken(s.box.Key(), p, role, version)
+	if hash := seal.Hash(token); kept.Hash != hash { // the secret of the installation was replaced
+		was := kept
+		kept.Hash, kept.Created = hash, s.now()
+		if kept, err = s.db.Peers.SetToken(ctx, p, kept, was); err != nil {
+			return "", store.PeerToken{}, fmt.Errorf("keep the token of a peer: %w", err)
+		}
 	}
 	return token, kept, nil
 }
@@ -115,27 +158,23 @@ func checkGrant(p store.Peer, role string, scopes []string) error {
 	return nil
 }
 
-// ReplacePeerToken replaces the token of a peer for a role by one with these scopes; nil: those
-// that it had. Errors are as of [Service.PeerToken].
-func (s *Service) ReplacePeerToken(ctx context.Context, p store.Peer, role string,
+// ReplacePeerToken replaces was, the valid token of a peer, by one with these scopes. Errors are as
+// of [Service.PeerToken], and [store.ErrTokenChanged] if was is not its token any more.
+func (s *Service) ReplacePeerToken(ctx context.Context, p store.Peer, was store.PeerToken,
 	scopes []string) (string, store.PeerToken, error) {
-	if err := checkGrant(p, role, scopes); err != nil {
+	if err := checkGrant(p, was.Role, scopes); err != nil {
 		return "", store.PeerToken{}, err
 	}
-	kept, err := s.db.Peers.Token(ctx, p.ID, role)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
-	}
-	if scopes == nil {
-		scopes = kept.Scopes
+	if !was.Revoked.IsZero() {
+		return "", store.PeerToken{}, ErrUnknown
 	}
 	version, err := s.db.Peers.NextTokenVersion(ctx)
 	if err != nil {
 		return "", store.PeerToken{}, fmt.Errorf("make a token for a peer: %w", err)
 	}
-	token := peerToken(s.box.Key(), p, role, version)
-	kept, err = s.db.Peers.ReplaceToken(ctx, p, store.PeerToken{Role: role, Hash: seal.Hash(token), Scopes: scopes,
-		Created: s.now(), Key: kept.Key, Version: version})
+	token := peerToken(s.box.Key(), p, was.Role, version)
+	kept, err := s.db.Peers.ReplaceToken(ctx, p, store.PeerToken{Role: was.Role, Hash: seal.Hash(token), Scopes: scopes,
+		Created: s.now(), Key: was.Key, Version: version}, was)
 	if err != nil {
 		return "", store.PeerToken{}, fmt.Errorf("keep the token of a peer: %w", err)
 	}

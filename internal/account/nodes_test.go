@@ -98,15 +98,15 @@ func TestPeerToken(t *testing.T) {
 		s, db, c := service(t, o)
 		ada, bob, _ := people(t, s, db)
 		p := paired(t, db, ada, account.OperatorWrite, account.OperatorPairing)
-		token, kept, err := s.PeerToken(ctx, p, account.PeerNode, nil, "")
+		token, kept, err := s.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 		must(t, err)
 		if len(token) != 43 || kept.Hash != seal.Hash(token) || kept.Role != account.PeerNode ||
 			!kept.Created.Equal(c.t) {
 			t.Fatalf("token %q, kept %+v", token, kept)
 		}
-		_, _, err = s.PeerToken(ctx, p, "worker", nil, "")
+		_, _, err = s.PeerToken(ctx, p, "worker", nil, "", true)
 		wantErr(t, err, account.ErrPeerRole)
-		_, _, err = s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorAdmin}, "")
+		_, _, err = s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorAdmin}, "", true)
 		wantErr(t, err, account.ErrScope)
 
 		// The token stays the same, even after a restart; its scopes grow.
@@ -115,23 +115,23 @@ func TestPeerToken(t *testing.T) {
 		box, err := seal.New(strings.Repeat("5e", 32))
 		must(t, err)
 		for _, s := range []*account.Service{s, account.New(db, box, c.now)} {
-			again, kept, err := s.PeerToken(ctx, p, account.PeerNode, nil, "")
+			again, kept, err := s.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 			must(t, err)
 			if again != token || !kept.Created.Equal(created) {
 				t.Fatalf("first %q, then %q, kept %+v", token, again, kept)
 			}
 		}
-		operator, kept, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorRead}, "")
+		operator, kept, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorRead}, "", true)
 		must(t, err)
 		if operator == token || !slices.Equal(kept.Scopes, []string{account.OperatorRead}) {
 			t.Fatalf("as an operator: %q %+v", operator, kept)
 		}
-		wider, kept, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorPairing}, "")
+		wider, kept, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorPairing}, "", true)
 		must(t, err)
 		if wider != operator || !slices.Equal(kept.Scopes, []string{account.OperatorPairing, account.OperatorRead}) {
 			t.Fatalf("with more scopes: %q %+v", wider, kept)
 		}
-		if _, kept, err = s.PeerToken(ctx, p, account.PeerOperator, nil, ""); err != nil || len(kept.Scopes) != 2 {
+		if _, kept, err = s.PeerToken(ctx, p, account.PeerOperator, nil, "", true); err != nil || len(kept.Scopes) != 2 {
 			t.Fatalf("with fewer scopes: %+v %v", kept, err)
 		}
 
@@ -173,7 +173,7 @@ func TestPeerToken(t *testing.T) {
 		other := account.New(db, otherBox, c.now)
 		_, err = other.CheckPeerToken(ctx, login(account.PeerNode, token))
 		wantErr(t, err, account.ErrUnknown)
-		anew, kept, err := other.PeerToken(ctx, p, account.PeerNode, nil, "")
+		anew, kept, err := other.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 		must(t, err)
 		if anew == token || !kept.Created.Equal(c.t) {
 			t.Fatalf("with another secret: %q %+v", anew, kept)
@@ -187,11 +187,11 @@ func TestPeerToken(t *testing.T) {
 			_, err = s.CheckPeerToken(ctx, login(role, token))
 			wantErr(t, err, account.ErrUnknown)
 		}
-		_, _, err = s.PeerToken(ctx, p, account.PeerNode, nil, "")
+		_, _, err = s.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 		wantErr(t, err, store.ErrNotFound) // the peer was read before the rotation
 		p, err = db.Peers.ByID(ctx, p.ID)
 		must(t, err)
-		second, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "")
+		second, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 		must(t, err)
 		if second == token {
 			t.Fatal("rotated, the token is the same")
@@ -207,7 +207,7 @@ func TestPeerToken(t *testing.T) {
 			p = paired(t, db, owner)
 			_, err = s.CheckPeerToken(ctx, login(account.PeerNode, second))
 			wantErr(t, err, account.ErrUnknown)
-			third, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "")
+			third, _, err := s.PeerToken(ctx, p, account.PeerNode, nil, "", true)
 			must(t, err)
 			_, err = s.CheckPeerToken(ctx, login(account.PeerNode, second))
 			wantErr(t, err, account.ErrUnknown)
@@ -233,7 +233,7 @@ func TestPeerOfAMember(t *testing.T) {
 		_, bob, _ := people(t, s, db)
 		p := paired(t, db, bob, account.OperatorAdmin)
 		token, _, err := s.PeerToken(ctx, p, account.PeerOperator,
-			[]string{account.OperatorAdmin, account.OperatorRead}, "")
+			[]string{account.OperatorAdmin, account.OperatorRead}, "", true)
 		must(t, err)
 		l := account.PeerLogin{Peer: p.ID, Role: account.PeerOperator, Token: token,
 			Scopes: []string{account.OperatorRead}}

@@ -174,10 +174,11 @@ func refusedCertificate(c *client.Certificate) *control.Certificate {
 	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
 }
 
-// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer. Others change
-// with each renewal, and clients trust them by their issuer.
+// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer, of a server that
+// is reached without a proxy. Others change with each renewal, and clients trust them by their
+// issuer.
 func selfSignedFingerprint(c *config.Config) string {
-	if c.TLS.Cert == "" {
+	if c.TLS.Cert == "" || c.PublicURL != "" {
 		return ""
 	}
 	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)

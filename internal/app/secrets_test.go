@@ -91,7 +91,7 @@ func newVault(t *testing.T, o store.Options, secret string) *vault {
 	must(err)
 	v.peer, _, err = b.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, At: at})
 	must(err)
-	v.token, _, err = b.Accounts.PeerToken(ctx, v.peer, account.PeerNode, nil, "")
+	v.token, _, err = b.Accounts.PeerToken(ctx, v.peer, account.PeerNode, nil, "", true)
 	must(err)
 	v.shows(b)
 	v.installation = b.Installation

@@ -185,6 +185,7 @@ const (
 	msgNodeAway    = i18n.Message("The node is not connected now.")
 	msgNodeParams  = i18n.Message("The parameters are no JSON. They look like {\"bins\":[\"git\"]}")
 	msgNodeName    = i18n.Message("Give it a name.")
+	msgInviteEnds  = i18n.Message("A key that expires makes no setup codes, since the node would go on without it.")
 )
 
 // nodeActions are the actions that change something, as admin events name them. Invocations are in
@@ -195,6 +196,9 @@ var nodeActions = map[string]string{NodeRename: EventNodeRenamed, NodeRemove: Ev
 
 // OnNodes calls [Options].Nodes, and records an admin event if that changed something.
 func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {
+	if a.Action == PairInvite && !c.Ends.IsZero() {
+		return nil, problem.New(problem.Denied, msgInviteEnds)
+	}
 	out, err := s.Nodes(ctx, a)
 	if act := nodeActions[a.Action]; act != "" && err == nil {
 		s.RecordAdminEvent(ctx, c, act, strings.TrimSpace(a.Node+a.Request+" "+a.Name))

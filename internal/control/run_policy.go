@@ -40,8 +40,14 @@ const (
 	msgTooManyRules = i18n.Message("A node has at most %d rules.")
 )
 
-// maxRunRules limits the rules of a node that are added here.
-const maxRunRules = 1000
+const (
+	// maxRunRules limits the rules of a node that are shown, and those that are added here.
+	maxRunRules = 1000
+	// maxRunText limits the parts of a rule that are shown, in bytes.
+	maxRunText = 2000
+	// maxUsedMS limits the times that a node may tell: JSON has none after the year 9999.
+	maxUsedMS = 253_402_300_799_000
+)
 
 // RunPolicy is the policy by which a node runs programs. The node keeps it, and enforces it whoever
 // calls.
@@ -186,18 +192,29 @@ func readRunPolicy(text []byte) (RunPolicy, error) {
 		}
 		_ = json.Unmarshal(agents[name], &agent)
 		for _, r := range agent.Allowlist {
-			rule := RunRule{Rule: r.text(), Program: r.Pattern, Args: r.ArgPattern, Asked: r.Source == "allow-always",
-				Last: cmp.Or(r.Last, r.Command)}
+			if len(p.Rules) == maxRunRules {
+				break
+			}
+			rule := RunRule{Rule: shortened(r.text()), Program: shortened(r.Pattern), Args: shortened(r.ArgPattern), Asked: r.Source == "allow-always",
+				Last: shortened(cmp.Or(r.Last, r.Command))}
 			if name != allAgents {
 				rule.Agent = name
 			}
-			if r.UsedMS > 0 {
+			if r.UsedMS > 0 && r.UsedMS < maxUsedMS {
 				rule.Used = new(time.UnixMilli(int64(r.UsedMS)))
 			}
 			p.Rules = append(p.Rules, rule)
 		}
 	}
 	return p, nil
+}
+
+// shortened returns at most maxRunText of a text that a node tells.
+func shortened(text string) string {
+	if len(text) <= maxRunText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxRunText], "") + "…"
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handl
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				log.ErrorContext(r.Context(), "a request panicked", "path", r.URL.Path, "panic", p,
+				log.ErrorContext(r.Context(), "a request panicked", "path", logged(r), "panic", p,
 					"stack", string(debug.Stack()))
 				if rec.status == 0 {
 					http.Error(rec, "internal error, request "+id, http.StatusInternalServerError)
@@ -92,12 +93,25 @@ func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handl
 			took := time.Since(start)
 			requests.WithLabelValues(route(r), strconv.Itoa(rec.code())).Observe(took.Seconds())
 			if log.Enabled(r.Context(), slog.LevelDebug) {
-				log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(),
+				log.DebugContext(r.Context(), "request", "method", r.Method, "path", logged(r), "status", rec.code(),
 					"took", took)
 			}
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// secretPaths begin paths whose rest is a secret: codes for nodes of OpenClaw's.
+var secretPaths = []string{"/j/"}
+
+// logged returns the path of a request for the log.
+func logged(r *http.Request) string {
+	for _, begin := range secretPaths {
+		if strings.HasPrefix(r.URL.Path, begin) {
+			return begin + "…"
+		}
+	}
+	return r.URL.Path
 }
 
 // route is the pattern that matched the request: a bounded set, unlike paths.

@@ -206,8 +206,10 @@ func (t Peers) Remove(ctx context.Context, id string) error {
 		if err := changed(tx.ExecContext(ctx, `DELETE FROM peers WHERE id = $1`, id)); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM peer_requests WHERE peer = $1`, id)
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM peer_requests WHERE peer = $1`, id); err != nil {
+			return err
+		}
+		return forgetInvites(ctx, tx, id)
 	})
 }
 

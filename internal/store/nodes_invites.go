@@ -11,6 +11,7 @@ import (
 type PeerInvite struct {
 	ID        string
 	Owner     string
+	Key       string // id of the key that made it; empty: none
 	TokenHash string
 	CodeHash  string // empty: it was fetched, or has none
 	URL       string // address of the gateway, as the owner knows it
@@ -22,14 +23,14 @@ type PeerInvite struct {
 // MaxInvites is the maximum number of a person's invitations at a time.
 const MaxInvites = 100
 
-const inviteColumns = `id, owner, token_hash, code_hash, url, peer, created_at, expires_at`
+const inviteColumns = `id, owner, key, token_hash, code_hash, url, peer, created_at, expires_at`
 
 func readInvite(s scanner) (i PeerInvite, err error) {
 	var (
 		created, expires int64
 		code             sql.NullString
 	)
-	err = s.Scan(&i.ID, &i.Owner, &i.TokenHash, &code, &i.URL, &i.Peer, &created, &expires)
+	err = s.Scan(&i.ID, &i.Owner, &i.Key, &i.TokenHash, &code, &i.URL, &i.Peer, &created, &expires)
 	i.CodeHash, i.Created, i.Expires = code.String, fromMillis(created), fromMillis(expires)
 	return i, err
 }
@@ -50,16 +51,21 @@ func (t Peers) Invite(ctx context.Context, i PeerInvite) error {
 		if has >= MaxInvites {
 			return ErrFull
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO peer_invites (`+inviteColumns+`) VALUES ($1, $2, $3, $4, $5, '', $6, $7)`,
-			sanitizeArgs([]any{i.ID, i.Owner, i.TokenHash, i.CodeHash, i.URL, millis(i.Created), millis(i.Expires)})...)
+		_, err := tx.ExecContext(ctx, `INSERT INTO peer_invites (`+inviteColumns+`) VALUES ($1, $2, $3, $4, $5, $6, '', $7, $8)`,
+			sanitizeArgs([]any{i.ID, i.Owner, i.Key, i.TokenHash, i.CodeHash, i.URL, millis(i.Created), millis(i.Expires)})...)
 		return err
 	})
 }
 
+// validInvite is the condition of an invitation that can be used: it has not expired, and the key
+// that made it is not revoked. Its parameter is the time.
+const validInvite = `expires_at > $1 AND (key = '' OR EXISTS (
+	SELECT 1 FROM keys WHERE keys.id = peer_invites.key AND revoked_at IS NULL))`
+
 // InviteByToken returns the valid invitation with a token, or [ErrNotFound].
 func (t Peers) InviteByToken(ctx context.Context, hash string, now time.Time) (PeerInvite, error) {
 	return one(ctx, t.db, readInvite, `SELECT `+inviteColumns+
-		` FROM peer_invites WHERE token_hash = $1 AND expires_at > $2`, hash, millis(now))
+		` FROM peer_invites WHERE `+validInvite+` AND token_hash = $2`, millis(now), hash)
 }
 
 // UseInvite binds an invitation to a peer. It returns [ErrNotFound] if it has expired, or another
@@ -74,10 +80,21 @@ func (t Peers) UseInvite(ctx context.Context, id, peer string, now time.Time) er
 // FetchInvite returns the valid invitation with a code, which fetches it once. Otherwise it returns
 // [ErrNotFound].
 func (t Peers) FetchInvite(ctx context.Context, codeHash string, now time.Time) (i PeerInvite, err error) {
+	const valid = ` WHERE ` + validInvite + ` AND code_hash = $2`
+	if _, err := one(ctx, t.db, readInvite, `SELECT `+inviteColumns+` FROM peer_invites`+valid, millis(now),
+		codeHash); err != nil {
+		return i, err // guesses lock nothing
+	}
 	err = t.locked(ctx, func(tx *sql.Tx) (err error) {
-		i, err = readInvite(tx.QueryRowContext(ctx, `UPDATE peer_invites SET code_hash = NULL
-			WHERE code_hash = $1 AND expires_at > $2 RETURNING `+inviteColumns, codeHash, millis(now)))
+		i, err = readInvite(tx.QueryRowContext(ctx, `UPDATE peer_invites SET code_hash = NULL`+valid+
+			` RETURNING `+inviteColumns, millis(now), codeHash))
 		return err
 	})
 	return i, err
+}
+
+// forgetInvites ends the invitations that a peer has used.
+func forgetInvites(ctx context.Context, tx *sql.Tx, peer string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM peer_invites WHERE peer = $1`, peer)
+	return err
 }

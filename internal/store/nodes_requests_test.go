@@ -211,7 +211,7 @@ func TestPeersAreBounded(t *testing.T) {
 		pair(t, db, deviceRequest("aa"))
 		raw(t, o, `INSERT INTO peers SELECT id || ' ' || n, owner, public_key, name, platform, family, client_id, client_mode, version, address, roles, scopes,
 			approved_at, approved_via, secret_version, created_at, connected_at, disconnected_at, seen_at, seen_reason,
-			surface_state, surface_at, caps, commands, declared_caps, declared_commands, permissions, path_env, settings FROM peers, `+numbers(store.MaxPeers-2))
+			surface_state, surface_at, caps, commands, declared_caps, declared_commands, permissions, path_env, settings, token_changes FROM peers, `+numbers(store.MaxPeers-2))
 		pair(t, db, deviceRequest("bb"))
 		r := ask(t, db, deviceRequest("cc"), true)
 		_, _, err := db.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, At: now})

@@ -331,7 +331,7 @@ func TestPeerTokens(t *testing.T) {
 		db := twoPeople(t, o)
 		p := pair(t, db, deviceRequest("aa"))
 		k, err := db.Peers.SetToken(ctx, p, store.PeerToken{Role: "operator", Hash: "h1", Scopes: []string{"b", "a"},
-			Created: now})
+			Created: now}, store.PeerToken{})
 		must(t, err)
 		got, err := db.Peers.Token(ctx, "aa", "operator")
 		must(t, err)
@@ -340,19 +340,21 @@ func TestPeerTokens(t *testing.T) {
 			t.Fatalf("kept: %+v", k)
 		}
 		k, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "operator", Hash: "h1", Scopes: []string{"c"},
-			Created: now.Add(time.Hour)})
+			Created: now.Add(time.Hour)}, k)
 		must(t, err)
 		if !k.Created.Equal(now) || !slices.Equal(k.Scopes, []string{"c"}) {
 			t.Fatalf("the same token: %+v", k)
 		}
-		k, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "operator", Hash: "h2", Created: now.Add(time.Hour)})
+		k, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "operator", Hash: "h2", Created: now.Add(time.Hour)}, k)
 		must(t, err)
 		if !k.Created.Equal(now.Add(time.Hour)) || len(k.Scopes) != 0 {
 			t.Fatalf("another token: %+v", k)
 		}
-		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h2", Created: now})
+		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "operator", Hash: "h6", Created: now}, store.PeerToken{})
+		wantErr(t, err, store.ErrTokenChanged)
+		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h2", Created: now}, store.PeerToken{})
 		wantErr(t, err, store.ErrExists)
-		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h3", Created: now})
+		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h3", Created: now}, store.PeerToken{})
 		must(t, err)
 		list, err := db.Peers.Tokens(ctx, "aa")
 		if err != nil || len(list) != 2 || list[0].Role != "node" || list[1].Role != "operator" {
@@ -365,7 +367,7 @@ func TestPeerTokens(t *testing.T) {
 		}
 
 		must(t, db.Peers.Rotate(ctx, "aa"))
-		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h4", Created: now})
+		_, err = db.Peers.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h4", Created: now}, store.PeerToken{})
 		wantErr(t, err, store.ErrNotFound) // the peer has changed since it was read
 		list, err = db.Peers.Tokens(ctx, "aa")
 		if err != nil || len(list) != 0 {
@@ -376,7 +378,7 @@ func TestPeerTokens(t *testing.T) {
 		if after.SecretVersion <= p.SecretVersion {
 			t.Fatalf("version %d, then %d", p.SecretVersion, after.SecretVersion)
 		}
-		_, err = db.Peers.SetToken(ctx, after, store.PeerToken{Role: "node", Hash: "h5", Created: now})
+		_, err = db.Peers.SetToken(ctx, after, store.PeerToken{Role: "node", Hash: "h5", Created: now}, store.PeerToken{})
 		must(t, err)
 		must(t, db.Peers.Remove(ctx, "aa"))
 		_, err = db.Peers.Token(ctx, "aa", "node")
@@ -415,7 +417,7 @@ func TestPeersVersion(t *testing.T) {
 			{"Seen", false, func() error { return d.Seen(ctx, "aa", "x", now) }},
 			{"Disconnected", false, func() error { return d.Disconnected(ctx, "aa", now) }},
 			{"SetToken", false, func() error {
-				_, err := d.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h", Created: now})
+				_, err := d.SetToken(ctx, p, store.PeerToken{Role: "node", Hash: "h", Created: now}, store.PeerToken{})
 				return err
 			}},
 			{"MarkTokenUsed", false, func() error { return d.MarkTokenUsed(ctx, "aa", "node", now) }},

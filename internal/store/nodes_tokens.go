@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -33,33 +34,54 @@ func readPeerToken(s scanner) (k PeerToken, err error) {
 	return k, err
 }
 
-// SetToken stores the token of a peer, as it was read, for a role, and replaces the previous one.
-// The creation time of an identical token does not change. It returns [ErrNotFound] if the peer is
-// gone or its secret version has changed.
-func (t Peers) SetToken(ctx context.Context, p Peer, k PeerToken) (kept PeerToken, err error) {
+// ErrTokenChanged means that a token was replaced, revoked or issued since it was read.
+var ErrTokenChanged = errors.New("the token of the peer has changed meanwhile")
+
+// SetToken stores the token of a peer, as it was read, for a role, in place of was, which is zero
+// if there was none. The creation time of an identical token does not change. It returns
+// [ErrNotFound] if the peer is gone, its secret version has changed, or the key that it gets the
+// token with is no longer valid, and [ErrTokenChanged] if was is not its token any more.
+func (t Peers) SetToken(ctx context.Context, p Peer, k, was PeerToken) (kept PeerToken, err error) {
 	err = t.db.tx(ctx, func(tx *sql.Tx) (err error) {
-		kept, err = t.setToken(ctx, tx, p, k)
+		kept, err = t.setToken(ctx, tx, p, k, was)
 		return err
 	})
 	return kept, err
 }
 
-// ReplaceToken is [Peers.SetToken] for a token in place of one that others may hold.
-func (t Peers) ReplaceToken(ctx context.Context, p Peer, k PeerToken) (kept PeerToken, err error) {
+// ReplaceToken is [Peers.SetToken] for a token in place of one that others may hold. It ends the
+// invitation of the peer.
+func (t Peers) ReplaceToken(ctx context.Context, p Peer, k, was PeerToken) (kept PeerToken, err error) {
 	err = t.change(ctx, func(tx *sql.Tx) (err error) {
-		if kept, err = t.setToken(ctx, tx, p, k); err == nil {
-			err = noteTokenChange(ctx, tx, p.ID)
+		if err := noteTokenChange(ctx, tx, p.ID); err != nil {
+			return err
 		}
+		kept, err = t.setToken(ctx, tx, p, k, was)
 		return err
 	})
 	return kept, err
 }
 
-func (t Peers) setToken(ctx context.Context, tx *sql.Tx, p Peer, k PeerToken) (PeerToken, error) {
+func (t Peers) setToken(ctx context.Context, tx *sql.Tx, p Peer, k, was PeerToken) (PeerToken, error) {
+	// Whoever changes tokens locks their peer first, so that a revocation is before or after this.
 	var id string
 	if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT id FROM peers WHERE id = $1 AND secret_version = $2`,
 		"FOR NO KEY UPDATE"), p.ID, p.SecretVersion).Scan(&id); err != nil {
 		return PeerToken{}, err
+	}
+	if k.Key != "" && (k.Key != was.Key || !was.Revoked.IsZero()) {
+		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL`,
+			"FOR SHARE"), k.Key).Scan(&id); err != nil {
+			return PeerToken{}, err
+		}
+	}
+	now, err := readPeerToken(tx.QueryRowContext(ctx, `SELECT `+peerTokenColumns+
+		` FROM peer_tokens WHERE peer = $1 AND role = $2`, p.ID, k.Role))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return PeerToken{}, err
+	}
+	if now.Hash != was.Hash || now.Version != was.Version || !now.Revoked.Equal(was.Revoked) {
+		return PeerToken{}, ErrTokenChanged
 	}
 	return readPeerToken(tx.QueryRowContext(ctx,
 		`INSERT INTO peer_tokens (peer, role, hash, scopes, created_at, key, version) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -70,22 +92,26 @@ func (t Peers) setToken(ctx context.Context, tx *sql.Tx, p Peer, k PeerToken) (P
 		k.Key, k.Version))
 }
 
-// RevokeToken ends the token of a peer for a role. It returns [ErrNotFound] if there is none that
-// is valid.
+// RevokeToken ends the token of a peer for a role, and its invitation. It returns [ErrNotFound] if
+// there is no token that is valid.
 func (t Peers) RevokeToken(ctx context.Context, peer, role string, at time.Time) error {
 	return t.change(ctx, func(tx *sql.Tx) error {
-		if err := changed(tx.ExecContext(ctx, `UPDATE peer_tokens SET revoked_at = $1
-			WHERE peer = $2 AND role = $3 AND revoked_at IS NULL`, millis(at), peer, role)); err != nil {
+		if err := noteTokenChange(ctx, tx, peer); err != nil {
 			return err
 		}
-		return noteTokenChange(ctx, tx, peer)
+		return changed(tx.ExecContext(ctx, `UPDATE peer_tokens SET revoked_at = $1
+			WHERE peer = $2 AND role = $3 AND revoked_at IS NULL`, millis(at), peer, role))
 	})
 }
 
-// noteTokenChange lets instances with connections of a peer notice that a token has ended.
+// noteTokenChange lets instances with connections of a peer notice that a token has ended, and ends
+// the invitation that it has used, with which it would get another.
 func noteTokenChange(ctx context.Context, tx *sql.Tx, peer string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE peers SET token_changes = token_changes + 1 WHERE id = $1`, peer)
-	return err
+	if _, err := tx.ExecContext(ctx, `UPDATE peers SET token_changes = token_changes + 1 WHERE id = $1`,
+		peer); err != nil {
+		return err
+	}
+	return forgetInvites(ctx, tx, peer)
 }
 
 // NextTokenVersion returns a version for a token that none had before.
@@ -97,10 +123,12 @@ func (t Peers) NextTokenVersion(ctx context.Context) (version int64, err error) 
 	return version, err
 }
 
-// TokensOfKey lists the valid tokens that peers got with a key.
+// TokensOfKey lists the valid tokens that peers got with a key or one that was created with it.
 func (t Peers) TokensOfKey(ctx context.Context, key string) ([]PeerToken, error) {
-	return all(ctx, t.db, readPeerToken, `SELECT `+peerTokenColumns+
-		` FROM peer_tokens WHERE key = $1 AND revoked_at IS NULL ORDER BY peer, role`, key)
+	return all(ctx, t.db, readPeerToken, `WITH RECURSIVE made (id) AS (
+			SELECT id FROM keys WHERE id = $1 UNION SELECT k.id FROM keys k JOIN made m ON k.parent = m.id
+		) SELECT `+peerTokenColumns+
+		` FROM peer_tokens WHERE key IN (SELECT id FROM made) AND revoked_at IS NULL ORDER BY peer, role`, key)
 }
 
 // Token returns the token of a peer for a role.
@@ -137,8 +165,10 @@ func (t Peers) Rotate(ctx context.Context, id string) error {
 			id)); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM peer_tokens WHERE peer = $1`, id)
-		return err
+		if _, err = tx.ExecContext(ctx, `DELETE FROM peer_tokens WHERE peer = $1`, id); err != nil {
+			return err
+		}
+		return forgetInvites(ctx, tx, id)
 	})
 }
 

@@ -80,7 +80,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	in.Owner = person
 	peer := pair(t, db, in)
 	_, err = db.Peers.SetToken(ctx, peer, store.PeerToken{Peer: peer.ID, Role: "node", Hash: "peer token " + name,
-		Created: now})
+		Created: now}, store.PeerToken{})
 	must(t, err)
 	must(t, db.Peers.Invite(ctx, store.PeerInvite{ID: "invite " + name, Owner: person, TokenHash: "invite token " + name,
 		CodeHash: "join code " + name, Created: now, Expires: now.Add(time.Hour)}))

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// testLimit is the timeout of one package's tests. The slowest takes half of it on a machine with two
-// cores that does nothing else.
+// testLimit is the timeout of one package's tests. The slowest takes half of it on a machine with
+// two cores that does nothing else.
 const testLimit = "75m"
 
 // testOptions define how tests are run.
@@ -303,8 +303,8 @@ func (t *tally) endPackage(e event, p *packageTally) {
 }
 
 const (
-	// slowPackage is how long a package takes whose slow tests are named, and slowTest how long those
-	// take. Of them, maxSlow are named.
+	// slowPackage is how long a package takes whose slow tests are named, and slowTest how long
+	// those take. Of them, maxSlow are named.
 	slowPackage = 2 * time.Minute
 	slowTest    = 15 * time.Second
 	maxSlow     = 12

@@ -43,19 +43,21 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	c.access, c.nodeRules = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own, bound), nodes
 	c.access.Address = c.address.String()
 	if p.Device != nil {
+		// As they were when the token was found valid: what has changed since ends the connection.
+		c.secret, c.tokenVersion, c.tokenChanges = l.peer.SecretVersion, l.token.Version, l.peer.TokenChanges
 		if e := c.ensurePaired(ctx, p, &l); e != nil {
 			return e
 		}
 		c.device = p.Device.ID
-		if l.key.ID == "" {
-			c.secret, c.tokenVersion, c.tokenChanges = l.peer.SecretVersion, l.token.Version, l.peer.TokenChanges
-		}
-		if l.invite != "" { // from now on it has the token that it is about to get
-			_, token, err := c.g.Accounts.PeerToken(ctx, l.peer, p.Role, c.scopes, "")
-			if err != nil {
+		if l.invite.ID != "" { // from now on it has the token that it is about to get
+			_, token, err := c.g.Accounts.PeerToken(ctx, l.peer, p.Role, c.scopes, l.invite.Key, false)
+			switch {
+			case errors.Is(err, account.ErrUnknown) || errors.Is(err, store.ErrNotFound):
+				return wire.SetupCodeInvalid // its token was revoked since it has used the code
+			case err != nil:
 				return c.internalError(err)
 			}
-			c.tokenVersion = token.Version
+			c.secret, c.tokenVersion, c.tokenChanges = l.peer.SecretVersion, token.Version, l.peer.TokenChanges
 		}
 		if e := c.recordPeer(ctx, p, &l); e != nil {
 			return e
@@ -72,8 +74,8 @@ const maxPairAttempts = 5
 // ensurePaired checks that a device is paired with the owner of its key, or creates a pairing
 // request.
 func (c *conn) ensurePaired(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
-	if l.invite != "" {
-		switch err := c.g.Accounts.UseInvite(ctx, l.invite, p.Device.ID); {
+	if l.invite.ID != "" {
+		switch err := c.g.Accounts.UseInvite(ctx, l.invite.ID, p.Device.ID); {
 		case errors.Is(err, account.ErrUnknown):
 			return wire.SetupCodeInvalid // another device was faster
 		case err != nil:
@@ -125,7 +127,8 @@ func (c *conn) tryPair(ctx context.Context, p *wire.Connect, l *login) (*wire.Er
 	}
 	via := ""
 	switch {
-	case l.invite != "":
+	case !isOwnAsk(r.Ask, c.pairingAsk(p)): // there is more in it that somebody has to decide on
+	case l.invite.ID != "":
 		via = store.ViaInvite
 	case c.local && g.AutoApproveLocal && l.key.ID != "":
 		via = store.ViaSilent
@@ -223,7 +226,7 @@ func (c *conn) recordPeer(ctx context.Context, p *wire.Connect, l *login) *wire.
 		return nil
 	}
 	n := newNode(c, p, l.peer)
-	n.invited = l.invite != "" && l.peer.SurfaceAt.IsZero()
+	n.invited = l.invite.ID != "" && l.peer.SurfaceAt.IsZero()
 	if err := n.declare(ctx); err != nil {
 		return c.internalError(err)
 	}
@@ -231,22 +234,46 @@ func (c *conn) recordPeer(ctx context.Context, p *wire.Connect, l *login) *wire.
 	return nil
 }
 
+// isOwnAsk reports whether a request, which may have been merged with an earlier one, asks for no
+// more than the connection itself does.
+func isOwnAsk(merged, own store.PeerAsk) bool {
+	within := func(list, of []string) bool {
+		return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(of, s) })
+	}
+	return within(merged.Roles, own.Roles) && within(merged.Scopes, own.Scopes)
+}
+
+// mayHaveToken reports whether the client may have a token of its own. Operators whose key has
+// rules or an expiry may not: the token would have neither.
+func (c *conn) mayHaveToken() bool {
+	return c.device != "" && (c.role != wire.RoleOperator || c.access.OnlyBot == 0 &&
+		(c.keyID == "" || c.access.Rules == defaultRules && !c.keyExpires))
+}
+
 // deviceToken returns the token with which a paired device may connect next time, and its
-// creation time in Unix milliseconds. Operators whose key has rules or an expiry get none: the
-// token would have neither.
-func (c *conn) deviceToken(ctx context.Context) (string, int64) {
-	if c.device == "" || c.role == wire.RoleOperator && (c.access.OnlyBot != 0 ||
-		c.keyID != "" && (c.access.Rules != defaultRules || c.keyExpires)) {
-		return "", 0
+// creation time in Unix milliseconds; an empty one if it gets none. The error is
+// [account.ErrUnknown] if the token with which it has connected was replaced or revoked since.
+func (c *conn) deviceToken(ctx context.Context) (token string, created int64, err error) {
+	if !c.mayHaveToken() {
+		return "", 0, nil
 	}
 	peer, err := c.g.Store.Peers.ByID(ctx, c.device)
-	if err == nil {
-		var token string
-		var kept store.PeerToken
-		if token, kept, err = c.g.Accounts.PeerToken(ctx, peer, c.role, c.scopes, c.keyID); err == nil {
-			return token, kept.Created.UnixMilli()
-		}
+	var kept store.PeerToken
+	switch {
+	case err != nil:
+	case c.secret != 0 && c.secret != peer.SecretVersion:
+		return "", 0, account.ErrUnknown
+	case c.secret != 0:
+		token, kept, err = c.g.Accounts.SamePeerToken(ctx, peer, c.role, c.tokenVersion)
+	default:
+		token, kept, err = c.g.Accounts.PeerToken(ctx, peer, c.role, c.scopes, c.keyID, true)
+	}
+	switch {
+	case err == nil:
+		return token, millis(kept.Created), nil
+	case c.secret != 0 && errors.Is(err, account.ErrUnknown):
+		return "", 0, err
 	}
 	c.g.Logger.Warn("openclaw: a device got no token", "device", c.device, "error", err)
-	return "", 0
+	return "", 0, nil
 }

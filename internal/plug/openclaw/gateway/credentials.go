@@ -21,8 +21,8 @@ type login struct {
 	key    store.Key // zero: device token
 	scopes []string  // as an operator
 	peer   store.Peer
-	token  store.PeerToken // zero: a key or a setup code
-	invite string          // id of the invitation; empty: none
+	token  store.PeerToken  // zero: a key or a setup code
+	invite store.PeerInvite // zero: none
 }
 
 // authenticate checks a client's credential.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,33 +56,35 @@ func (g *Gateway) rename(ctx context.Context, c *conn, id, name string) (string,
 }
 
 // deviceWithToken returns a device whose token for a role the operator may replace or revoke, and
-// the scopes that the token has. As there, each refusal is the same, and the log has the reason
+// the token, which is valid. As there, each refusal is the same, and the log has the reason
 // (src/gateway/server-methods/devices.ts).
 func (g *Gateway) deviceWithToken(ctx context.Context, c *conn, id, role string,
-	denied *wire.Error) (p store.Peer, scopes []string, e *wire.Error) {
+	denied *wire.Error) (p store.Peer, t store.PeerToken, e *wire.Error) {
 	p, e = g.peer(ctx, c, id)
+	var err error
+	if e == nil {
+		t, err = g.Store.Peers.Token(ctx, p.ID, role)
+	}
 	why := ""
 	switch {
-	case e == wire.UnknownNode || e == nil && !slices.Contains(p.Roles, role):
-		why = "there is no such device or role"
+	case e == wire.UnknownNode || errors.Is(err, store.ErrNotFound) || err == nil && e == nil && !t.Revoked.IsZero():
+		why = "there is no such device, or it has no valid token for the role"
 	case e != nil:
-		return p, nil, e
+		return p, t, e
+	case err != nil:
+		return p, t, g.internalError(err)
 	case role != wire.RoleOperator && !c.hasScopeFor(wire.ScopeAdmin, p.Owner):
 		why = "other roles than operator need " + wire.ScopeAdmin
-	default:
-		t, err := g.Store.Peers.Token(ctx, p.ID, role)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return p, nil, g.internalError(err)
-		}
-		if scopes = t.Scopes; !account.Covers(c.scopes, scopes) && !c.hasScopeFor(wire.ScopeAdmin, p.Owner) {
-			why = "the token has more scopes than the operator"
-		}
+	case role == wire.RoleOperator && !account.Covers(c.scopes, t.Scopes):
+		why = "the token has more scopes than the operator"
+	case c.device == p.ID && c.role == role && c.secret != 0 && c.tokenVersion != t.Version:
+		why = "the operator's own token was replaced"
 	}
 	if why != "" {
 		g.Logger.Warn("openclaw: "+denied.Message, "device", id, "role", role, "by", c.person.ID, "why", why)
-		return p, nil, denied
+		return p, t, denied
 	}
-	return p, scopes, nil
+	return p, t, nil
 }
 
 func (g *Gateway) tokenRotate(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
@@ -95,27 +96,29 @@ func (g *Gateway) tokenRotate(ctx context.Context, c *conn, params []byte) (any,
 	if err := json.Unmarshal(params, &in); err != nil {
 		return nil, wire.RotationDenied // the shape has been checked
 	}
-	p, scopes, e := g.deviceWithToken(ctx, c, in.Device, in.Role, wire.RotationDenied)
+	p, was, e := g.deviceWithToken(ctx, c, in.Device, in.Role, wire.RotationDenied)
 	if e != nil {
 		return nil, e
 	}
+	scopes := was.Scopes
 	if in.Scopes != nil {
 		scopes = in.Scopes
 	}
-	if !account.Covers(c.scopes, scopes) && !c.hasScopeFor(wire.ScopeAdmin, p.Owner) ||
+	if in.Role == wire.RoleOperator && !account.Covers(c.scopes, scopes) ||
 		in.Role != wire.RoleOperator && len(scopes) > 0 {
 		return nil, wire.RotationDenied
 	}
-	token, kept, err := g.Accounts.ReplacePeerToken(ctx, p, in.Role, scopes)
+	token, kept, err := g.Accounts.ReplacePeerToken(ctx, p, was, scopes)
 	switch {
-	case errors.Is(err, account.ErrScope) || errors.Is(err, account.ErrPeerRole) || errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, account.ErrScope) || errors.Is(err, account.ErrPeerRole) || errors.Is(err, store.ErrNotFound) ||
+		errors.Is(err, store.ErrTokenChanged):
 		return nil, wire.RotationDenied
 	case err != nil:
 		return nil, g.internalError(err)
 	}
 	out := wire.TokenRotated{DeviceID: p.ID, Role: kept.Role, Scopes: kept.Scopes, RotatedAtMS: millis(kept.Created),
 		Delivery: wire.Withheld}
-	if c.device == p.ID {
+	if c.device == p.ID && c.role == in.Role && c.mayHaveToken() {
 		out.Token, out.Delivery = token, wire.DeliveredInBand
 	}
 	return answered{out, func() { g.tokenChanged(c, p, in.Role, "replaced") }}, nil
@@ -163,8 +166,5 @@ func (c *conn) isTokenValid(p store.Peer) bool {
 	ctx, cancel := context.WithTimeout(c.g.ctx, databaseTimeout)
 	defer cancel()
 	t, err := c.g.Store.Peers.Token(ctx, p.ID, c.role)
-	if errors.Is(err, store.ErrNotFound) {
-		return false
-	}
-	return err != nil || t.Revoked.IsZero() && t.Version == c.tokenVersion
+	return err == nil && t.Revoked.IsZero() && t.Version == c.tokenVersion
 }

@@ -184,6 +184,9 @@ func TestTokenRevoke(t *testing.T) {
 	if e := boss.refused(wire.MethodTokenRevoke, revoke); e.Message != wire.RevocationDenied.Message {
 		t.Errorf("a second time: %v", e)
 	}
+	if e := boss.refused(wire.MethodTokenRotate, revoke); e.Message != wire.RotationDenied.Message {
+		t.Errorf("a revoked token is replaced: %v", e)
+	}
 	former := d.token
 	again, err := r.dial(d.hello, &d.Identity)
 	must(t, err)
@@ -253,6 +256,51 @@ func TestSetupCode(t *testing.T) {
 	must(t, err)
 	call[wire.TokenRevoked](boss, wire.MethodTokenRevoke, m{"deviceId": me.ID(), "role": wire.RoleNode})
 	awaitClose(t, n.Client)
+	hello.Auth = &wire.Auth{BootstrapToken: setup.BootstrapToken}
+	_, err = r.dial(hello, &me)
+	if got := refusal(t, err); got != wire.DetailSetupCode {
+		t.Errorf("with its code, a device whose token was revoked is refused with %s", got)
+	}
+}
+
+// A key that expires gives no token, so neither does replacing one, and it makes no setup codes.
+func TestKeyThatExpires(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator}, Expires: time.Hour})
+	me := wire.NewIdentity()
+	o, err := r.dial(sim.Operator(key, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin), &me)
+	must(t, err)
+	if o.Hello.Auth.DeviceToken != "" {
+		t.Error("it has a token")
+	}
+	if e := o.refused(wire.MethodTokenRotate, m{"deviceId": me.ID(), "role": wire.RoleOperator}); e.Message !=
+		wire.RotationDenied.Message {
+		t.Error(e)
+	}
+	if e := o.refused(wire.MethodSetupCode, m{"bootstrapProfile": "node", "publicUrl": "ws://127.0.0.1:1"}); !strings.
+		Contains(e.Message, "expires") {
+		t.Error(e)
+	}
+}
+
+// A request of a node with a setup code that was merged with one for more waits for its owner.
+func TestInvitedWithMore(t *testing.T) {
+	r := newRig(t, func(o *gateway.Options) { o.AutoApproveLocal, o.Timings.RefusalDelay = false, time.Millisecond })
+	boss := r.operator(r.token, wire.ScopePairing, wire.ScopeAdmin)
+	code := call[wire.SetupCode](boss, wire.MethodSetupCode, m{"bootstrapProfile": "node", "joinUrl": true,
+		"publicUrl": "ws://127.0.0.1:1"})
+	setup := r.join(strings.TrimPrefix(code.JoinURL, "http://127.0.0.1:1"), http.StatusOK)
+	me := wire.NewIdentity()
+	operator := sim.Operator(r.token, wire.ScopeWrite)
+	operator.Client.DeviceFamily = "Linux"
+	_, err := r.dial(operator, &me)
+	if got := refusal(t, err); got != wire.DetailPairing {
+		t.Fatalf("an operator is refused with %s", got)
+	}
+	_, err = r.dial(nodeHello(wire.Auth{BootstrapToken: setup.BootstrapToken}), &me)
+	if got := refusal(t, err); got != wire.DetailPairing {
+		t.Errorf("a node that was an operator before is refused with %s", got)
+	}
 }
 
 // join fetches a setup code by a join URL.

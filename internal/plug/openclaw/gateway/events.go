@@ -164,10 +164,10 @@ func (g *Gateway) KeysChanged() {
 
 // Refresh applies changes of all peers, connected or not.
 func (g *Gateway) Refresh(ctx context.Context) error {
-	here := map[string]bool{} // connected devices
+	here := map[string][]*conn{} // connections of devices
 	for _, c := range g.connections() {
 		if c.device != "" {
-			here[c.device] = true
+			here[c.device] = append(here[c.device], c)
 		}
 	}
 	known := map[string]bool{} // all devices
@@ -178,9 +178,12 @@ func (g *Gateway) Refresh(ctx context.Context) error {
 		}
 		for _, p := range page {
 			known[p.ID] = true
-			if here[p.ID] {
+			if conns := here[p.ID]; conns != nil {
 				delete(here, p.ID)
 				g.applyIfChanged(p)
+				for _, c := range conns {
+					c.closeUnlessValid(p) // a node that is known as it is now may have a token that has ended
+				}
 			} else {
 				g.syncAway(p)
 			}

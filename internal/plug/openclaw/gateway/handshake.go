@@ -57,7 +57,16 @@ func (c *conn) handshake() *frame {
 	entered = false
 	c.ws.SetReadLimit(wire.MaxFrame)
 	f := newFrame()
-	f.b = wire.AppendResult(f.b, req.ID, c.helloPayload(ctx))
+	payload, e := c.helloPayload(ctx)
+	if e != nil { // what has ended its token came before it was among the connections
+		f.b = wire.AppendFailure(f.b, req.ID, e)
+		if c.node != nil {
+			c.node.detach()
+		}
+		c.closeWith(e)
+		return f
+	}
+	f.b = wire.AppendResult(f.b, req.ID, payload)
 	return f
 }
 
@@ -168,8 +177,9 @@ var eventNames = []string{
 	wire.EventDeviceResolved, EventNotification,
 }
 
-// helloPayload returns the payload of the connect response.
-func (c *conn) helloPayload(ctx context.Context) []byte {
+// helloPayload returns the payload of the connect response, or the error if the client's token has
+// ended meanwhile.
+func (c *conn) helloPayload(ctx context.Context) ([]byte, *wire.Error) {
 	g := c.g
 	h := wire.Hello{
 		Server:   wire.Server{Version: g.Version, ConnID: c.id, BootID: g.bootID},
@@ -181,8 +191,12 @@ func (c *conn) helloPayload(ctx context.Context) []byte {
 		h.Snapshot.Sessions = &wire.SessionDefaults{AgentID: mainAgent, MainKey: mainAgent,
 			MainSessionKey: "agent:" + mainAgent + ":" + mainAgent}
 	}
-	if token, at := c.deviceToken(ctx); token != "" {
+	token, at, err := c.deviceToken(ctx)
+	if err != nil {
+		return nil, wire.DeviceTokenMismatch
+	}
+	if token != "" {
 		h.Auth.DeviceToken, h.Auth.IssuedAtMS = token, at
 	}
-	return h.JSON()
+	return h.JSON(), nil
 }

@@ -49,7 +49,10 @@ func (g *Gateway) setupCode(ctx context.Context, c *conn, params []byte) (any, *
 	if !ok {
 		return nil, wire.Invalid("publicUrl is no address of this gateway, such as wss://patchbay.example.org")
 	}
-	i, err := g.Accounts.InviteNode(ctx, c.person.ID, base)
+	if c.keyExpires {
+		return nil, wire.Invalid("a key that expires makes no setup codes, as the node would go on without it")
+	}
+	i, err := g.Accounts.InviteNode(ctx, c.person.ID, c.access.Key, base)
 	switch {
 	case errors.Is(err, store.ErrFull):
 		return nil, &wire.Error{Code: wire.Unavailable, Message: "too many setup codes are valid; use one, or wait until they expire"}
@@ -74,12 +77,15 @@ func (g *Gateway) setup(i account.Invite) wire.Setup {
 	return s
 }
 
+// maxURL limits the address of a gateway, in bytes.
+const maxURL = 2048
+
 // gatewayURL returns the address of a gateway for setup codes, from one with any of the schemes ws,
 // wss, http and https. It has no default port and no slash at the end, since OpenClaw accepts setup
 // codes with normalized addresses only.
 func gatewayURL(text string) (string, bool) {
 	u, err := url.Parse(strings.TrimSpace(text))
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || len(text) > maxURL || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", false
 	}
 	scheme := map[string]string{"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}[u.Scheme]
@@ -99,16 +105,21 @@ func (g *Gateway) ServeJoin(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), databaseTimeout)
 	defer cancel()
 	address := g.Address(r)
-	if g.Guard != nil && !g.Guard.Take(address) {
-		w.Header().Set("Retry-After", "60")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = w.Write([]byte(`{"error":"rate_limited"}`))
+	if r.Method != http.MethodGet { // HEAD, which must not use the code up
+		w.Header().Set("Allow", http.MethodGet)
+		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
 	i, err := g.Accounts.FetchInvite(ctx, strings.TrimPrefix(r.URL.Path, JoinPath))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		g.Logger.Warn("openclaw: a join URL was refused", "address", address)
+		if g.Guard != nil && g.Guard.Refuse(address) {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(`{"error":"rate_limited"}`))
+			return
+		}
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write([]byte(`{"error":"not_found"}`))
 		return
@@ -117,9 +128,6 @@ func (g *Gateway) ServeJoin(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.Write([]byte(`{"error":"unavailable"}`))
 		return
-	}
-	if g.Guard != nil {
-		g.Guard.GiveBack(address)
 	}
 	g.Logger.Info("openclaw: a setup code was fetched", "id", i.ID, "address", address)
 	_, _ = w.Write(encoded(g.setup(i)))
@@ -130,8 +138,8 @@ func (c *conn) byInvite(ctx context.Context, p *wire.Connect) (login, error) {
 	if p.Role != wire.RoleNode {
 		return login{}, account.ErrUnknown
 	}
-	person, id, err := c.g.Accounts.CheckInvite(ctx, p.Auth.BootstrapToken, p.Device.ID)
-	return login{person: person, invite: id}, err
+	person, i, err := c.g.Accounts.CheckInvite(ctx, p.Auth.BootstrapToken, p.Device.ID)
+	return login{person: person, invite: i}, err
 }
 
 // approveUnasked approves a request for which nobody is asked. via says why.

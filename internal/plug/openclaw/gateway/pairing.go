@@ -332,9 +332,17 @@ func (g *Gateway) applyPeer(p store.Peer) {
 		g.syncAway(p)
 	}
 	for _, c := range g.connections() {
-		if c.device == p.ID && (p.Owner != c.person.ID || c.secret != 0 && !c.isTokenValid(p)) {
-			c.closeWith(errAuthChanged)
+		if c.device == p.ID {
+			c.closeUnlessValid(p)
 		}
+	}
+}
+
+// closeUnlessValid closes a connection of a peer whose token has ended, or that belongs to somebody
+// else now.
+func (c *conn) closeUnlessValid(p store.Peer) {
+	if p.Owner != c.person.ID || c.secret != 0 && !c.isTokenValid(p) {
+		c.closeWith(errAuthChanged)
 	}
 }
 

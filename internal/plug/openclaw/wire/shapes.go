@@ -140,7 +140,8 @@ var (
 	ShapeTokenRotate = &Shape{MethodTokenRotate, []field{requiredText("deviceId"), requiredText("role"),
 		textListField("scopes")}}
 	ShapeTokenRevoke = &Shape{MethodTokenRevoke, []field{requiredText("deviceId"), requiredText("role")}}
-	ShapeSetupCode   = &Shape{MethodSetupCode, []field{optionalText("publicUrl"), boolField("preferRemoteUrl"),
+	ShapeSetupCode   = &Shape{MethodSetupCode, []field{optionalText("publicUrl").maxLength(2048),
+		boolField("preferRemoteUrl"),
 		boolField("includeQr"), enumField("bootstrapProfile", "limited", SetupProfileNode, "voice-node"),
 		boolField("joinUrl")}}
 
