@@ -50,7 +50,7 @@ func TestRequests(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	s := httptest.NewServer(observe.HandleRequests(observe.NewLogger(&logs, "debug", "json"), reg, mux))
 	defer s.Close()
-	res, err := http.Get(s.URL + "/boom?key=abc")
+	res, err := http.Get(s.URL + "/boom?key=xyzzy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,18 +60,22 @@ func TestRequests(t *testing.T) {
 	if res.StatusCode != 500 || strings.Contains(string(body), "secret") || !strings.Contains(string(body), id) {
 		t.Errorf("%d %q", res.StatusCode, body)
 	}
-	res, err = http.Get(s.URL + "/fine?key=abc")
+	res, err = http.Get(s.URL + "/fine?key=xyzzy")
 	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res, err = http.Get(s.URL + "/j/xyzzy"); err != nil { // not a path that matches, but one that may be logged
 		t.Fatal(err)
 	}
 	res.Body.Close()
 	text := logs.String()
 	if !strings.Contains(text, "the secret of the house") || !strings.Contains(text, id) ||
-		strings.Contains(text, "abc") {
+		strings.Contains(text, "xyzzy") {
 		t.Errorf("the log: %s", text)
 	}
 	families, err := reg.Gather()
-	if err != nil || len(families) != 1 || len(families[0].Metric) != 2 {
+	if err != nil || len(families) != 1 || len(families[0].Metric) != 3 {
 		t.Errorf("metrics: %v %v", families, err)
 	}
 }
