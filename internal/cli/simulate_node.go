@@ -157,7 +157,7 @@ func (c *simulateNodeCmd) makeKey(ctx context.Context, at *api.Client) (key stri
 	k, err := api.AddKey.Call(ctx, at, control.NewKey{User: c.User, Name: "simulated node", Scopes: []string{"node"},
 		Expire: time.Now().Add(keyLife)})
 	return k.Secret, func(ctx context.Context) error {
-		_, err := api.RevokeKey.Call(ctx, at, control.KeyRevocation{Key: k.ID, Devices: true})
+		_, err := api.RevokeKey.Call(ctx, at, control.KeyRevocation{Key: k.ID})
 		return err
 	}, err
 }
