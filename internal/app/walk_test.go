@@ -332,13 +332,15 @@ type walked struct {
 // sent has the forms and bodies that routes require; for other routes the body is empty. They would
 // be valid if ada sent them.
 var sent = map[string]string{
-	"POST /bots/{bot}/chat":             "c=1&text=hello",
-	"POST /gateway/nodes/{node}/rename": "name=bobs",
-	"POST /gateway/nodes/{node}/invoke": "command=system.which",
-	"POST /api/v1/nodes/{node}/invoke":  `{"command":"system.which"}`,
-	"PATCH /api/v1/nodes/{node}":        `{"name":"bobs"}`,
-	"PATCH /api/v1/nodes/{node}/policy": `{"mode":"everything"}`,
-	"POST /api/v1/ask":                  `{"bot":"1","text":"hello"}`,
+	"POST /bots/{bot}/chat":                      "c=1&text=hello",
+	"POST /gateway/nodes/{node}/rename":          "name=bobs",
+	"POST /gateway/nodes/{node}/invoke":          "command=system.which",
+	"POST /api/v1/nodes/{node}/invoke":           `{"command":"system.which"}`,
+	"PATCH /api/v1/nodes/{node}":                 `{"name":"bobs"}`,
+	"POST /api/v1/pairs/devices/{device}/revoke": `{"role":"node"}`,
+	"POST /gateway/nodes/{node}/policy":          "mode=ask",
+	"PATCH /api/v1/nodes/{node}/policy":          `{"mode":"everything"}`,
+	"POST /api/v1/ask":                           `{"bot":"1","text":"hello"}`,
 
 	"POST /learn/tags/{tag}":                  "name=bobs",
 	"POST /learn/points/{point}/due":          "due=2090-01-01",
