@@ -38,7 +38,8 @@ func TestOpenClawAgent(t *testing.T) {
 	t.Run("refusals", func(t *testing.T) { refusals(t, o.gateway) })
 	t.Run("simulated", func(t *testing.T) { simulated(t, o.gateway) })
 
-	o.boardServer = newBoardServer(t)
+	// OpenClaw's programs may take longer to start than the default silence timeout of boards.
+	o.boardServer = newBoardServer(t, "PATCHBAY_XIAOZHI_SILENCE=1h")
 	o.speaker = o.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{Picture: boardPicture(t)})
 	o.awake(t)
 	var glasses addedKey

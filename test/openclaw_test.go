@@ -118,7 +118,7 @@ func (h *clawServer) approve(request string) {
 // slowly is until with a longer timeout, for programs that start slowly.
 func (h *clawServer) slowly(what string, so func() bool) {
 	h.t.Helper()
-	waitWithin(h.t, time.Minute, what, so)
+	waitWithin(h.t, openclawtest.Timeout, what, so)
 }
 
 // node returns a node as its owner sees it, or nil if it does not exist.

@@ -174,8 +174,8 @@ func refusedCertificate(c *client.Certificate) *control.Certificate {
 	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
 }
 
-// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer, of a server that
-// is reached without a proxy. Others change with each renewal, and clients trust them by their
+// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer, of a server
+// that is reached without a proxy. Others change with each renewal, and clients trust them by their
 // issuer.
 func selfSignedFingerprint(c *config.Config) string {
 	if c.TLS.Cert == "" || c.PublicURL != "" {

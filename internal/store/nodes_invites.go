@@ -53,7 +53,8 @@ func (t Peers) Invite(ctx context.Context, i PeerInvite) error {
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO peer_invites (`+inviteColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, '', $7, $8)`,
-			sanitizeArgs([]any{i.ID, i.Owner, i.Key, i.TokenHash, i.CodeHash, i.URL, millis(i.Created), millis(i.Expires)})...)
+			sanitizeArgs([]any{i.ID, i.Owner, i.Key, i.TokenHash, i.CodeHash, i.URL, millis(i.Created),
+				millis(i.Expires)})...)
 		return err
 	})
 }

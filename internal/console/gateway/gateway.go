@@ -128,7 +128,7 @@ func runsAfter(v *page.Visit, request string) string {
 		return "" // the decision fails, too, and says why
 	}
 	for _, r := range s.Wishes {
-		if r.ID == request && slices.Contains(r.Commands, runCommand) {
+		if r.ID == request && hasPolicy(r.Commands) {
 			return r.Node
 		}
 	}

@@ -176,9 +176,9 @@ func TestNode(t *testing.T) {
 func TestRunPolicy(t *testing.T) {
 	r := newRig(t)
 	ada := r.SignedInAs(r.Person)
-	r.say(control.PairList, `{"devices":[],"nodes":[{"requestId":"q2","nodeId":"abc","commands":["system.run"]}]}`)
+	r.say(control.PairList, `{"devices":[],"nodes":[{"requestId":"q2","nodeId":"abc","commands":["system.run","system.execApprovals.get"]}]}`)
 	r.say(control.PairApprove, `{}`)
-	r.say(control.NodeDescribe, `{"nodeId":"abc","displayName":"Zed","commands":["system.run"],"connected":true}`)
+	r.say(control.NodeDescribe, `{"nodeId":"abc","displayName":"Zed","commands":["system.run","system.execApprovals.get"],"connected":true}`)
 	r.say(control.NodeGetPolicy, `{"nodeId":"abc","policy":{"hash":"h1","resolvedDefaults":{"security":"full","ask":"off"},
 		"file":{"version":1,"agents":{"*":{"allowlist":[{"pattern":"git","argPattern":"^status$"},
 		{"pattern":"/usr/bin/<w>","source":"allow-always"}]}}}}}`)

@@ -126,7 +126,7 @@ func nodeView(v *page.Visit, n *control.Node, t invocation) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if n.Kept {
-				if runsPrograms(n) && n.Connected {
+				if hasPolicy(n.Commands) && n.Connected {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<p><a class=\"button\" href=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

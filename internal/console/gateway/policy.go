@@ -11,8 +11,8 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// runCommand is the command by which a node runs programs.
-const runCommand = "system.run"
+// runCommands are the commands of a node that runs programs and has a policy for them.
+var runCommands = []string{"system.run", "system.execApprovals.get"}
 
 // runMode is a mode of a policy for running programs, as it is offered.
 type runMode struct {
@@ -40,8 +40,10 @@ func runModeText(v *page.Visit, mode string) string {
 
 func policyURL(id string) string { return nodeURL(id) + "/policy" }
 
-// runsPrograms reports whether a node offers to run programs.
-func runsPrograms(n *control.Node) bool { return slices.Contains(n.Commands, runCommand) }
+// hasPolicy reports whether a node with these commands runs programs by a policy.
+func hasPolicy(commands []string) bool {
+	return !slices.ContainsFunc(runCommands, func(name string) bool { return !slices.Contains(commands, name) })
+}
 
 func policyPage(v *page.Visit) { showPolicy(v, "") }
 
