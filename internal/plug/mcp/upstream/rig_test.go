@@ -21,7 +21,7 @@ import (
 )
 
 // testTimeout limits each wait of a test.
-const testTimeout = 20 * time.Second
+const testTimeout = time.Minute
 
 // fastTimings are timings for tests: delays are short, while limits that must not be reached by
 // accident stay long.
