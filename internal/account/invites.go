@@ -28,9 +28,9 @@ type Invite struct {
 	Expires time.Time
 }
 
-// InviteNode makes an invitation for a node of a person, who asks for it with a key, given by its
-// id; empty: without one. It ends with the key. url is the address of the gateway, for those who
-// fetch the invitation. It returns [store.ErrFull] if the person has too many.
+// InviteNode makes an invitation for a node of a person. key is the id of the key that was used for
+// this, or empty; the invitation ends when that is revoked. url is the address of the gateway. It
+// returns [store.ErrFull] if the person has too many.
 func (s *Service) InviteNode(ctx context.Context, person, key, url string) (Invite, error) {
 	now := s.now()
 	i := Invite{ID: uuid.NewString(), URL: url, Expires: now.Add(InviteLife)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -174,29 +175,35 @@ func refusedCertificate(c *client.Certificate) *control.Certificate {
 	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
 }
 
+// ownCertificate returns the server's own certificate, or nil if it has none, or none that can be
+// read.
+func ownCertificate(c *config.Config) *x509.Certificate {
+	if c.TLS.Cert == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil {
+		return nil
+	}
+	return pair.Leaf
+}
+
+// ownFingerprint returns the fingerprint of [ownCertificate]; empty if there is none.
+func ownFingerprint(c *config.Config) string {
+	leaf := ownCertificate(c)
+	if leaf == nil {
+		return ""
+	}
+	return wire.Fingerprint(leaf.Raw)
+}
+
 // selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer, of a server
 // that is reached without a proxy. Others change with each renewal, and clients trust them by their
 // issuer.
 func selfSignedFingerprint(c *config.Config) string {
-	if c.TLS.Cert == "" || c.PublicURL != "" {
+	leaf := ownCertificate(c)
+	if leaf == nil || c.PublicURL != "" || !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
 		return ""
 	}
-	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
-	if err != nil || pair.Leaf == nil || !bytes.Equal(pair.Leaf.RawIssuer, pair.Leaf.RawSubject) {
-		return ""
-	}
-	return wire.Fingerprint(pair.Certificate[0])
-}
-
-// ownFingerprint returns the fingerprint of the server's own certificate; empty if it has none, or
-// none that can be read.
-func ownFingerprint(c *config.Config) string {
-	if c.TLS.Cert == "" {
-		return ""
-	}
-	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
-	if err != nil {
-		return ""
-	}
-	return wire.Fingerprint(pair.Certificate[0])
+	return wire.Fingerprint(leaf.Raw)
 }

@@ -47,7 +47,7 @@ const (
 	msgWearer   = i18n.Message("1 wearer")
 	msgHeard    = i18n.Message("last heard %s")
 
-	msgReconnectingTold = i18n.Message("Its connection was lost a moment ago. Questions wait for it to come back, and whoever asks is told so.")
+	msgReconnectingTold = i18n.Message("Its connection was lost a moment ago. New questions wait until it is back, and the asker is shown a note.")
 	msgAwaitedTold      = i18n.Message("Its far side has never connected. Set up the plugin at the computer where OpenClaw runs; if you need another token, make one in the settings.")
 	msgAwayTold         = i18n.Message("Its far side is not connected. See whether that computer and OpenClaw run, and whether it has a network.")
 	msgTimesTold        = i18n.Message("%d plugins use the same token; questions go to the newest. If you do not know the other one, make another token.")

@@ -80,7 +80,7 @@ const (
 
 	msgRunPolicy         = i18n.Message("Which programs may run")
 	msgRunPolicyOf       = i18n.Message("Which programs may run on %s")
-	msgRunPolicyTold     = i18n.Message("The computer keeps these rules and follows them, whoever asks it to run a program.")
+	msgRunPolicyTold     = i18n.Message("The computer stores these rules and applies them to every caller.")
 	msgRunPolicyLink     = i18n.Message("Decide which programs may run")
 	msgRunOpen           = i18n.Message("Any program runs without asking: whoever may call system.run can do with this computer what its user can.")
 	msgRunFixed          = i18n.Message("These rules are the operating system's, and are set there.")

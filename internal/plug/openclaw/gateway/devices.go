@@ -67,7 +67,7 @@ func (g *Gateway) deviceWithToken(ctx context.Context, c *conn, id, role string,
 	}
 	why := ""
 	switch {
-	case e == wire.UnknownNode || errors.Is(err, store.ErrNotFound) || err == nil && e == nil && !t.Revoked.IsZero():
+	case e == wire.UnknownNode || errors.Is(err, store.ErrNotFound) || !t.Revoked.IsZero():
 		why = "there is no such device, or it has no valid token for the role"
 	case e != nil:
 		return p, t, e
@@ -155,7 +155,7 @@ func (g *Gateway) tokenChanged(c *conn, p store.Peer, role, what string) {
 }
 
 // isTokenValid reports whether the token with which a peer has connected is still its token. If
-// that cannot be found out, it is for now.
+// that cannot be found out, it reports false: the peer connects again.
 func (c *conn) isTokenValid(p store.Peer) bool {
 	if c.secret != p.SecretVersion {
 		return false
