@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,9 @@ func terminal(t *testing.T, h *clawServer) {
 	tui.Type("/new\r")
 	tui.AwaitOutput("new session: agent:")
 	say("second question")
+	for i := range 5 { // typed the moment the answer is there
+		say(fmt.Sprintf("quick question %d", i))
+	}
 	tui.Type("ponder\r")
 	tui.AwaitOutput("One moment")
 	tui.Type("\x1b") // stops the answer

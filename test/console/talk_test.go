@@ -28,9 +28,10 @@ func TestNewcomerTalks(t *testing.T) {
 }
 
 func newcomerTalks(t *testing.T, l look) {
-	question := l.in("今天天气怎么样", "What is the weather today")
+	// The answer is the same, and after a question a board listens on: a busy machine takes long.
+	question := l.in("今天天气怎么样？", "What is the weather today?")
 	service := newService(t, question)
-	h := newTestServer(t, l.lang, "PATCHBAY_XIAOZHI_SILENCE=10m") // a busy machine takes long between two steps
+	h := newTestServer(t, l.lang, "PATCHBAY_XIAOZHI_SILENCE=10m")
 	code := h.says(l.in("设置码是", "setup code is") + ` ([0-9A-Z]{4}-[0-9A-Z]{4})`)
 	talker := browsertest.Chromium{Microphone: microphone(t)}
 	t.Cleanup(talker.Stop)

@@ -192,7 +192,7 @@ func (g *Gateway) ask(ctx context.Context, c *conn, s session, p *wire.ChatSend)
 		return out, e
 	}
 	return answered{wire.Run{RunID: p.IdempotencyKey, Status: r.status("started", again),
-		Interrupted: r.interrupted && !again}, r.accept}, nil
+		Interrupted: r.interrupted && !again}, func() { r.accept(c.echo()) }}, nil
 }
 
 // partsOf returns the message and its pictures as parts.
@@ -362,7 +362,7 @@ func (g *Gateway) agent(ctx context.Context, c *conn, id string, params []byte) 
 		"runId": r.id, "sessionKey": s.shown, "agentId": s.agent, "status": r.status("accepted", again),
 		"acceptedAt": r.began.UnixMilli(),
 	}))
-	r.accept()
+	r.accept(c.echo())
 	select {
 	case <-r.done:
 	case <-g.ctx.Done():
@@ -463,7 +463,7 @@ func (n *node) startRun(key, text string) {
 				owner: n.owner, address: n.c.access.Address, lang: n.c.person.Lang, session: s, id: uuid.NewString(),
 				parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
 			}); e == nil {
-				r.accept()
+				r.accept(nil)
 			}
 		}
 		if e != nil {

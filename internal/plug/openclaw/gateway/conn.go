@@ -183,8 +183,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tap := &hijacker{ResponseWriter: w}
+	var c *conn
 	ws, err := websocket.Accept(tap, r, &websocket.AcceptOptions{InsecureSkipVerify: true,
-		CompressionMode: websocket.CompressionDisabled})
+		CompressionMode: websocket.CompressionDisabled,
+		OnPongReceived:  func(_ context.Context, payload []byte) { c.pong(payload) }})
 	if err != nil {
 		g.removeHalfOpen(address)
 		g.metrics.refused.WithLabelValues("upgrade").Inc()
@@ -192,7 +194,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ws.SetReadLimit(wire.MaxHandshake)
-	c := &conn{
+	c = &conn{
 		g: g, id: uuid.NewString(), ws: ws, link: tap.link, address: address, connectedAt: time.Now(),
 		local: address.IsLoopback() && socketAddress(r).IsLoopback() && !isForwarded(r),
 	}

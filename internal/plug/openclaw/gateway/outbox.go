@@ -26,6 +26,7 @@ const (
 // frame is a frame to send: room for a header, and the text. The outbox owns it after sending.
 type frame struct {
 	b          []byte
+	ping       bool        // a ping with this payload of at most 125 bytes (RFC 6455 §5.5)
 	closeError *wire.Error // not nil: close the connection with this instead
 }
 
@@ -33,7 +34,7 @@ var frames = sync.Pool{New: func() any { return &frame{b: make([]byte, headRoom,
 
 func newFrame() *frame {
 	f := frames.Get().(*frame)
-	f.b, f.closeError = f.b[:headRoom], nil
+	f.b, f.ping, f.closeError = f.b[:headRoom], false, nil
 	return f
 }
 
@@ -53,8 +54,8 @@ const (
 func (f *frame) bytes() []byte {
 	n := len(f.b) - headRoom
 	switch {
-	case n == 0:
-		f.b[headRoom-2], f.b[headRoom-1] = opPing, 0
+	case f.ping:
+		f.b[headRoom-2], f.b[headRoom-1] = opPing, byte(n)
 		return f.b[headRoom-2:]
 	case n < 126:
 		f.b[headRoom-2], f.b[headRoom-1] = opText, byte(n)
@@ -79,6 +80,9 @@ type outbox struct {
 	writing bool  // somebody writes, or output is held
 	closed  bool  // closed for further frames
 	seq     int64 // number of the last broadcast event
+
+	echoes     []echo // pings without an answer, oldest first
+	echoNumber uint64 // of the last one
 }
 
 // send queues a frame and writes it itself if nobody else is writing. It may block for as long
@@ -245,7 +249,11 @@ func (c *conn) event(name string, payload []byte, everybody bool) {
 }
 
 // ping sends a WebSocket ping.
-func (c *conn) ping() { c.post(newFrame()) }
+func (c *conn) ping() {
+	f := newFrame()
+	f.ping = true
+	c.post(f)
+}
 
 // closeWith closes the connection after all queued frames.
 func (c *conn) closeWith(why *wire.Error) {
@@ -290,6 +298,7 @@ func (c *conn) discardQueue() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
+	o.hear(o.echoNumber)
 	for _, f := range o.queue {
 		n := int64(cap(f.b))
 		o.size -= n

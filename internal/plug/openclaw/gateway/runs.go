@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
@@ -50,8 +51,9 @@ type run struct {
 	interrupted bool // aborted in favor of a newer run
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
-	accepted    chan struct{} // closed when its asker has been told that it begins
-	done        chan struct{} // closed when it has finished
+	accepted    chan struct{}   // closed when its asker has been told that it begins
+	heard       <-chan struct{} // closed when the asker has read that; nil: nobody was told
+	done        chan struct{}   // closed when it has finished
 
 	mu         sync.Mutex
 	text       string // answer so far
@@ -194,16 +196,30 @@ func (r *runs) find(owner, id string) *run {
 	return nil
 }
 
-// accept lets a run begin: its asker has been told. OpenClaw's terminal program waits for ever for
-// a run that ends before the response to its request.
-func (n *run) accept() {
+// accept lets a run begin: its asker has been told, and has read that when heard is closed, if it
+// is not nil.
+func (n *run) accept(heard <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
 	case <-n.accepted:
 	default:
+		n.heard = heard
 		close(n.accepted)
 	}
+}
+
+// awaitAsker waits until the asker has read that the run has begun. OpenClaw's terminal program
+// takes a run for one that waits if it reads events of it together with that, and sends nothing
+// more until another event (src/tui/tui-command-handlers.ts, sendMessage).
+func (n *run) awaitAsker() {
+	n.mu.Lock()
+	heard := n.heard
+	n.mu.Unlock()
+	if heard == nil {
+		return
+	}
+	netx.WaitUnless(n.ctx, heard, echoTimeout)
 }
 
 // answer runs the bot and sends its answer as events.
@@ -214,6 +230,7 @@ func (n *run) answer() {
 	case <-n.accepted:
 	case <-n.ctx.Done():
 	}
+	n.awaitAsker()
 	if n.previous != nil {
 		select {
 		case <-n.previous.done:
