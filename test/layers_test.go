@@ -93,7 +93,7 @@ var allowedImports = map[string][]string{
 		"talk"},
 	"plug/openclaw/client": {"fetch", "i18n", "plug/openclaw/wire"},
 	"plug/openclaw/gateway": {"account", "check", "hub", "bus", "i18n", "jsonrpc", "plug/openclaw/client",
-		"plug/openclaw/mcpnode", "plug/openclaw/wire", "seal", "store", "talk", "tool", "tracing"},
+		"pin", "plug/openclaw/mcpnode", "plug/openclaw/wire", "problem", "seal", "store", "talk", "tool", "tracing"},
 	"plug/openclaw/mcpnode":      {"jsonrpc", "plug/openclaw/wire", "tool"},
 	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
 	"plug/openclaw/shim": {"check", "hub", "i18n", "jsonrpc", "plug/openclaw/client", "plug/openclaw/mcpnode",

@@ -38,6 +38,7 @@ func TestOpenClawRuns(t *testing.T) {
 	if t.Run("described", o.described) {
 		t.Run("policy", o.policy)
 		t.Run("asked", o.asked)
+		t.Run("decided", o.decided)
 	}
 }
 

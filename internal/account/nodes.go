@@ -25,7 +25,9 @@ const (
 	OperatorRead    = "operator.read"
 	OperatorWrite   = "operator.write"
 	OperatorPairing = "operator.pairing"
-	OperatorAdmin   = "operator.admin"
+	// OperatorApprovals is for deciding about calls that wait for their owner.
+	OperatorApprovals = "operator.approvals"
+	OperatorAdmin     = "operator.admin"
 )
 
 // ErrPeerRole means that the peer was not approved in the requested role.
@@ -57,9 +59,9 @@ func (p Principal) OperatorScopes() []string {
 	case p.Key.Bot != 0:
 		return []string{OperatorRead, OperatorWrite}
 	case admin && p.Person.Role == RoleAdmin:
-		return []string{OperatorRead, OperatorWrite, OperatorPairing, OperatorAdmin}
+		return []string{OperatorRead, OperatorWrite, OperatorPairing, OperatorApprovals, OperatorAdmin}
 	}
-	return []string{OperatorRead, OperatorWrite, OperatorPairing}
+	return []string{OperatorRead, OperatorWrite, OperatorPairing, OperatorApprovals}
 }
 
 // PeerToken returns the token with which a peer connects in a role with these scopes or fewer, to a

@@ -40,7 +40,7 @@ func TestCovers(t *testing.T) {
 }
 
 func TestWhatKeysOpenToPeers(t *testing.T) {
-	const most = "operator.read operator.write operator.pairing"
+	const most = "operator.read operator.write operator.pairing operator.approvals"
 	for _, c := range []struct {
 		scopes, role string
 		bot          int64

@@ -76,6 +76,8 @@ type deps struct {
 	refuses func() bool // reports whether devices have to connect to another instance
 	// changed records what an operator of OpenClaw's has changed.
 	changed func(context.Context, gateway.Change)
+	// decide decides about a call that waits, as an operator of OpenClaw's wants it.
+	decide func(context.Context, gateway.Decision) error
 	// origin returns the server's address as a client knows it; empty: unknown.
 	origin func(*http.Request) string
 }

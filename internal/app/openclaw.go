@@ -42,6 +42,7 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 		Registerer: at.reg, Tracer: at.base.tracer,
 		Address: at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
 		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections, Origin: at.origin, OnChange: at.changed,
+		Decide:      at.decide,
 		Fingerprint: selfSignedFingerprint(at.base.Config),
 	}
 	if !at.messages.IsStandalone() {
@@ -51,7 +52,20 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openclaw: %w", err)
 	}
+	at.hub.OnApproval(g.ApprovalAsked)
+	at.hub.OnDecision(g.ApprovalDecided)
 	return g, nil
+}
+
+// decisions are the decisions of OpenClaw's operators.
+var decisions = map[string]string{wire.AllowOnce: control.DecideOnce, wire.AllowAlways: control.DecideAlways,
+	wire.Deny: control.DecideNo}
+
+// operatorDecides decides about a call that waits, as an operator wants it.
+func operatorDecides(ctx context.Context, s *control.Service, d gateway.Decision) error {
+	_, err := s.DecideApproval(ctx, control.Caller{Person: d.Person, Key: d.Key, Address: d.Address,
+		Program: "openclaw"}, control.ApprovalDecision{Approval: d.Approval, Decision: decisions[d.Decision]})
+	return err
 }
 
 // operatorEvents are the admin events of what operators change over their connections.

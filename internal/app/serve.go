@@ -229,6 +229,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	var consents *oauth.Service // is made below
 	var people *control.Service // is made below
 	around.changed = func(ctx context.Context, c gateway.Change) { operatorChanged(ctx, people, c) }
+	around.decide = func(ctx context.Context, d gateway.Decision) error { return operatorDecides(ctx, people, d) }
 	around.origin = func(r *http.Request) string { return consents.Origin(r) }
 	voices, err := newVoiceBoards(ctx, around)
 	if err != nil {

@@ -62,6 +62,7 @@ type approvals struct {
 	sub    *nats.Subscription // nil on a standalone instance
 	asked  *prometheus.CounterVec
 	notify []func(context.Context, store.Approval) // of calls that wait
+	tell   []func(context.Context, store.Approval) // of decisions
 	work   sync.WaitGroup                          // notifications
 
 	mu      sync.Mutex
@@ -102,6 +103,23 @@ func (a *approvals) close() {
 // own goroutine. It must be set before the first call.
 func (h *Hub) OnApproval(notify func(context.Context, store.Approval)) {
 	h.approvals.notify = append(h.approvals.notify, notify)
+}
+
+// OnDecision adds what notifies programs of a decision. It is called once for each, in its own
+// goroutine, on the instance that decides. It must be set before the first call.
+func (h *Hub) OnDecision(tell func(context.Context, store.Approval)) {
+	h.approvals.tell = append(h.approvals.tell, tell)
+}
+
+// call calls functions with a call that waits or was decided, each in its own goroutine.
+func (a *approvals) call(list []func(context.Context, store.Approval), row store.Approval) {
+	for _, f := range list {
+		a.work.Go(func() {
+			ctx, cancel := context.WithTimeout(a.hub.ctx, notifyLimit)
+			defer cancel()
+			f(ctx, row)
+		})
+	}
 }
 
 // Decider is who decides about a call, for the record.
@@ -155,6 +173,7 @@ func (h *Hub) DecideApproval(ctx context.Context, id string, allow bool, by Deci
 	if err != nil {
 		return a, err
 	}
+	h.approvals.call(h.approvals.tell, a)
 	event.About = a.Caller + ": " + a.Tool
 	if a.Kind != "" {
 		event.About += " (" + a.Title + ")"
@@ -164,6 +183,17 @@ func (h *Hub) DecideApproval(ctx context.Context, id string, allow bool, by Deci
 		h.Logger.ErrorContext(ctx, "a decision about a call was not recorded", "about", event.About, "error", err)
 	}
 	return a, nil
+}
+
+// DecidedAt returns when a call was last decided or allowed once more; zero if it waits.
+func DecidedAt(a store.Approval) time.Time {
+	switch a.State {
+	case store.ApprovalWaiting:
+		return time.Time{}
+	case store.ApprovalDenied:
+		return a.Expires.Add(-denialLife)
+	}
+	return a.Expires.Add(-approvalLife)
 }
 
 // watch returns a channel that is closed when an approval is decided.
@@ -353,13 +383,7 @@ func (a *approvals) store(ctx context.Context, who Access, row store.Approval,
 	}
 	if asked {
 		a.asked.WithLabelValues("asked").Inc()
-		for _, notify := range a.notify {
-			a.work.Go(func() {
-				ctx, cancel := context.WithTimeout(a.hub.ctx, notifyLimit)
-				defer cancel()
-				notify(ctx, stored)
-			})
-		}
+		a.call(a.notify, stored)
 	}
 	return stored, nil
 }

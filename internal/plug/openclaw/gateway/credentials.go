@@ -229,7 +229,7 @@ func rulesOf(key store.Key) (own, nodes, bound string, err error) {
 // isDecisionScope reports whether a scope lets an operator decide what others may do. A
 // restricted key must not have it, since it could grant more than its own rules allow.
 func isDecisionScope(scope string) bool {
-	return scope == wire.ScopePairing || scope == wire.ScopeAdmin
+	return scope == wire.ScopePairing || scope == wire.ScopeAdmin || scope == wire.ScopeApprovals
 }
 
 // isCredentialValid reports whether an operator's credential is still valid.

@@ -60,9 +60,10 @@ func (g *Gateway) deliver(t broadcastEvent) {
 			continue
 		}
 		switch {
+		case c.person.ID != t.Owner && (t.Session != "" || t.Scope == wire.ScopeApprovals):
+			// Administrators receive no conversations of others, and do not decide for them.
 		case t.Session == "":
 			c.event(t.Event, t.Payload, true)
-		case c.person.ID != t.Owner: // administrators do not receive conversations of others
 		case c.access.OnlyBot != 0 && c.access.OnlyBot != t.Bot:
 		case t.Index:
 			if c.follows(t.Session, t.Event) {

@@ -87,6 +87,9 @@ type Options struct {
 	// before the response; nil: nobody is told.
 	OnChange func(context.Context, Change)
 
+	// Decide decides about a call that waits, for [Decision.Person]; nil: not possible here.
+	Decide func(context.Context, Decision) error
+
 	// Broadcast sends data to all other instances, and Hear passes on their broadcasts; nil with
 	// a single instance.
 	Broadcast func([]byte) error

@@ -174,7 +174,8 @@ var eventNames = []string{
 	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent,
 	wire.EventChat, wire.EventSessionMessage, wire.EventSessionsChanged,
 	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested,
-	wire.EventDeviceResolved, EventNotification,
+	wire.EventDeviceResolved, EventNotification, wire.EventExecRequested, wire.EventExecResolved,
+	wire.EventPluginRequested, wire.EventPluginResolved,
 }
 
 // helloPayload returns the payload of the connect response, or the error if the client's token has

@@ -92,9 +92,15 @@ func (g *Gateway) methodTable() map[string]method {
 		wire.MethodModelsList:        {run: empty("models")},
 		wire.MethodQuestionList:      {run: empty("questions")},
 		wire.MethodTaskSuggestions:   {run: empty("suggestions")},
-		wire.MethodApprovalList: {run: func(context.Context, *conn, []byte) (any, *wire.Error) {
-			return []any{}, nil
-		}},
+
+		wire.MethodExecList:        {wire.ShapeExecList, "", g.approvalList(wire.ApprovalExec)},
+		wire.MethodPluginList:      {wire.ShapePluginList, "", g.approvalList(wire.ApprovalPlugin)},
+		wire.MethodSystemList:      {run: g.approvalList("")},
+		wire.MethodExecGet:         {wire.ShapeExecGet, "", g.execApproval},
+		wire.MethodExecResolve:     {wire.ShapeExecResolve, "", g.approvalResolve(wire.ApprovalExec)},
+		wire.MethodPluginResolve:   {wire.ShapePluginResolve, "", g.approvalResolve(wire.ApprovalPlugin)},
+		wire.MethodApprovalGet:     {wire.ShapeApprovalGet, "", g.approvalGet},
+		wire.MethodApprovalResolve: {wire.ShapeApproveOne, "", g.approvalSettle},
 	}
 }
 

@@ -240,7 +240,8 @@ func TestMemberApproves(t *testing.T) {
 		t.Error(e)
 	}
 	cli := r.operator(key, wire.ScopePairing, wire.ScopeAdmin)
-	if !slices.Equal(cli.Hello.Auth.Scopes, []string{wire.ScopePairing, wire.ScopeRead, wire.ScopeWrite}) {
+	if !slices.Equal(cli.Hello.Auth.Scopes,
+		[]string{wire.ScopePairing, wire.ScopeRead, wire.ScopeWrite, wire.ScopeApprovals}) {
 		t.Errorf("a member was granted %v", cli.Hello.Auth.Scopes)
 	}
 	// OpenClaw's command line approves devices with operator.admin alone

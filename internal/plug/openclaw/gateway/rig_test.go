@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type rig struct {
 	url     string
 	token   string // grants all scopes to Person, who is an administrator
 	metrics *prometheus.Registry
+
+	lastDecision atomic.Pointer[gateway.Decision]
 }
 
 func newRig(t testing.TB, change func(*gateway.Options)) *rig {
@@ -58,7 +61,7 @@ func (r *rig) serve(change func(*gateway.Options)) {
 	r.t.Helper()
 	o := gateway.Options{
 		Accounts: r.Accounts, Store: r.Store, Hub: r.Hub, Registerer: r.metrics,
-		Version: "1.2.3", AutoApproveLocal: true,
+		Version: "1.2.3", AutoApproveLocal: true, Decide: r.decide,
 		Guard: account.NewGuard(1000, nil), Logger: slog.New(slog.NewTextHandler(r.t.Output(),
 			&slog.HandlerOptions{Level: slog.LevelWarn})),
 		Allow: []string{"kitchen.echo", "kitchen.fail", "mcp.tools.call"},

@@ -35,7 +35,9 @@ var (
 		wire.MethodChatStartup, wire.MethodChatMetadata, wire.MethodChatInject, wire.MethodSend,
 		wire.MethodSessionsSubscribe, wire.MethodSessionDescribe, wire.MethodSessionGet, wire.MethodSessionPreview,
 		wire.MethodSessionPatch, wire.MethodSessionReset, wire.MethodSessionSend, wire.MethodSessionAbort,
-		wire.MethodSessionCompact, wire.MethodApprovalList, wire.MethodAgentIdentity, // but see published
+		wire.MethodSessionCompact, wire.MethodAgentIdentity, // but see published
+		wire.MethodExecList, wire.MethodExecGet, wire.MethodExecResolve,
+		wire.MethodPluginList, wire.MethodPluginResolve, wire.MethodSystemList,
 		wire.MethodExecPolicyGet, wire.MethodExecPolicySet, wire.MethodNodeExecPolicyGet,
 		wire.MethodNodeExecPolicySet,         // but see published
 		gateway.MethodNotificationsSubscribe, // Patchbay's own
@@ -44,6 +46,7 @@ var (
 		wire.EventChallenge, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventHostStats,
 		wire.EventHealth, wire.EventPresence, // but see published
 		wire.EventSessionMessage, wire.EventSessionsChanged,
+		wire.EventExecRequested, wire.EventExecResolved, wire.EventPluginRequested, wire.EventPluginResolved,
 		gateway.EventNotification, // Patchbay's own
 	}
 	// unpublishedParams are the methods whose parameters the schema does not define.
@@ -51,7 +54,7 @@ var (
 		wire.MethodHealth, wire.MethodStatus, wire.MethodSystemPresence, wire.MethodRunnerInventory,
 		"node.pluginSurface.refresh", "node.pending.pull",
 		wire.MethodSessionsSubscribe, wire.MethodSessionGet, wire.MethodChatStartup, wire.MethodAgentIdentity,
-		wire.MethodApprovalList,
+		wire.MethodExecList, wire.MethodPluginList, wire.MethodSystemList,
 		gateway.MethodNotificationsSubscribe,
 	}
 )
@@ -129,10 +132,13 @@ var knownNames = strings.Fields(`
 	event:chat:status event:chat:delta event:chat:final event:chat:aborted event:chat:error
 	event:device.pair.requested event:device.pair.resolved event:node.pair.requested event:node.pair.resolved
 	event:node.invoke.request event:node.hostStats event:mcp.notification
+	event:exec.approval.requested event:exec.approval.resolved event:plugin.approval.requested event:plugin.approval.resolved
 
 	result:connect result:health result:status result:system-presence result:agents.list result:sessions.list
 	result:node.list result:node.describe result:node.invoke result:node.rename
 	result:exec.approvals.get result:exec.approvals.node.get result:exec.approvals.node.set
+	result:exec.approval.list result:exec.approval.get result:exec.approval.resolve result:plugin.approval.list
+	result:plugin.approval.resolve result:openclaw.approval.list result:approval.get result:approval.resolve
 	result:node.pair.list result:node.pair.approve result:node.pair.reject result:node.pair.remove
 	result:device.pair.list result:device.pair.approve result:device.pair.reject result:device.pair.remove
 	result:device.pair.rename result:device.pair.setupCode result:device.token.rotate result:device.token.revoke

@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
@@ -369,7 +370,36 @@ func (s *story) sessions() {
 		wire.MethodCommandsList, wire.MethodModelsList, wire.MethodQuestionList, wire.MethodTaskSuggestions} {
 		call[m](s.op, method, m{})
 	}
-	call[[]any](s.op, wire.MethodApprovalList, m{})
+	s.approvals()
+}
+
+// approvals are about calls that wait for their owner.
+func (s *story) approvals() {
+	s.t.Helper()
+	boss := s.operator(s.token, wire.ScopeRead, wire.ScopeApprovals)
+	for _, c := range []struct{ kind, name, list, resolve string }{
+		{tool.AskRun, wire.ApprovalExec, wire.MethodExecList, wire.MethodExecResolve},
+		{"", wire.ApprovalPlugin, wire.MethodPluginList, wire.MethodPluginResolve},
+	} {
+		for _, method := range []string{c.resolve, wire.MethodApprovalResolve} {
+			id := s.ask(store.Approval{Kind: c.kind, Args: `{"command":["git","status"]}`})
+			about := func(p json.RawMessage) bool { return strings.Contains(string(p), id) }
+			boss.await(c.name+".approval.requested", about)
+			call[[]wire.Approval](boss, c.list, m{})
+			call[m](boss, wire.MethodApprovalGet, m{"id": id})
+			decision := m{"id": id, "decision": wire.AllowOnce}
+			if c.kind != "" {
+				call[m](boss, wire.MethodExecGet, m{"id": id})
+			}
+			if method == wire.MethodApprovalResolve {
+				decision["kind"], decision["decision"] = c.name, wire.Deny
+			}
+			call[m](boss, method, decision)
+			boss.await(c.name+".approval.resolved", about)
+			call[m](boss, wire.MethodApprovalGet, m{"id": id})
+		}
+	}
+	call[[]wire.Approval](boss, wire.MethodSystemList, m{})
 }
 
 // strangers connects clients that are refused.

@@ -54,8 +54,11 @@ var methodScopes = map[string]string{
 	MethodNodeExecPolicySet: ScopePairing,
 
 	MethodAgentIdentity: ScopeRead, MethodCommandsList: ScopeRead, MethodModelsList: ScopeRead,
-	MethodToolsCatalog: ScopeRead, MethodQuestionList: ScopeRead, MethodApprovalList: ScopeRead,
-	MethodTaskSuggestions: ScopeRead,
+	MethodToolsCatalog: ScopeRead, MethodQuestionList: ScopeRead, MethodTaskSuggestions: ScopeRead,
+
+	MethodExecList: ScopeApprovals, MethodExecGet: ScopeApprovals, MethodExecResolve: ScopeApprovals,
+	MethodPluginList: ScopeApprovals, MethodPluginResolve: ScopeApprovals,
+	MethodApprovalGet: ScopeApprovals, MethodApprovalResolve: ScopeApprovals, MethodSystemList: ScopeApprovals,
 }
 
 // CheckPermission returns the error if a client with a role and scopes may not call a method,

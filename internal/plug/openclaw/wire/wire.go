@@ -184,7 +184,14 @@ const (
 	MethodModelsList      = "models.list"
 	MethodToolsCatalog    = "tools.catalog"
 	MethodQuestionList    = "question.list"
-	MethodApprovalList    = "plugin.approval.list"
+	MethodExecList        = "exec.approval.list"
+	MethodExecGet         = "exec.approval.get"
+	MethodExecResolve     = "exec.approval.resolve"
+	MethodPluginList      = "plugin.approval.list"
+	MethodPluginResolve   = "plugin.approval.resolve"
+	MethodApprovalGet     = "approval.get"
+	MethodApprovalResolve = "approval.resolve"
+	MethodSystemList      = "openclaw.approval.list"
 	MethodTaskSuggestions = "taskSuggestions.list"
 
 	// Of nodes.
@@ -214,6 +221,10 @@ const (
 	EventNodeResolved    = "node.pair.resolved"
 	EventDeviceRequested = "device.pair.requested"
 	EventDeviceResolved  = "device.pair.resolved"
+	EventExecRequested   = "exec.approval.requested"
+	EventExecResolved    = "exec.approval.resolved"
+	EventPluginRequested = "plugin.approval.requested"
+	EventPluginResolved  = "plugin.approval.resolved"
 )
 
 // Client capabilities in connect (packages/gateway-protocol/src/client-info.ts;
