@@ -31,10 +31,14 @@ func TestOpenClawOperators(t *testing.T) {
 			return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text("One moment please, "), openaitest.Text("I think "),
 				openaitest.Wait(t.Context().Done())}}
 		}
+		if asked == "what do I know" && len(r.Chat.Results()) == 0 {
+			return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", "list_knowledge_points", "{}")}
+		}
 		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text("reply to "), openaitest.Text(asked)}}
 	}
 	h := newClawServer(t)
-	h.run(t, "bot", "add", "--name", "lobster", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m")
+	h.run(t, "bot", "add", "--name", "lobster", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m",
+		"--set", "allow_tools=list_knowledge_points")
 	if !t.Run("tui", func(t *testing.T) { terminal(t, h) }) {
 		return
 	}
@@ -61,6 +65,11 @@ func terminal(t *testing.T, h *clawServer) {
 	tui.Type("\x1b") // stops the answer
 	tui.AwaitOutput("aborted")
 	say("third question")
+	tui.Type("/verbose full\r")
+	tui.AwaitOutput("| verbose full")
+	tui.Type("what do I know\r")
+	tui.AwaitOutput("List Knowledge Points")
+	tui.AwaitOutput("reply to what do I know")
 	tui.Type("/reset\r")
 	tui.AwaitOutput(" reset")
 	say("fourth question")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
@@ -122,5 +124,18 @@ func (t botToolbox) Call(ctx context.Context, turn *talk.Turn, name string, args
 	if !ok {
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+name, err)
 	}
-	return b.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
+	if turn.UsesTool == nil {
+		return b.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
+	}
+	use := talk.ToolUse{ID: uuid.NewString(), Name: name, Args: args}
+	turn.UsesTool(use)
+	res, err := b.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
+	use.Ended = true
+	if err != nil {
+		use.Result, use.Failed = tool.AsError(err).Told, true
+	} else {
+		use.Result, use.Failed = toolbox.ResultText(res, talk.MaxToolResult)
+	}
+	turn.UsesTool(use)
+	return res, err
 }

@@ -16,18 +16,20 @@ type ChatSession struct {
 	Label            string
 	Pinned           bool
 	Archived         time.Time // zero: it is not archived
+	Verbosity        string    // how much programs show of tools: "off", "on" or "full"; empty: their default
 	Created, Updated time.Time
 }
 
 // ChatSessions accesses the table of chat sessions.
 type ChatSessions struct{ db *DB }
 
-const chatSessionColumns = `owner, bot, name, conversation, label, pinned, archived_at, created_at, updated_at`
+const chatSessionColumns = `owner, bot, name, conversation, label, pinned, archived_at, created_at, updated_at, verbosity`
 
 func readChatSession(s scanner) (c ChatSession, err error) {
 	var created, updated int64
 	var archived sql.NullInt64
-	err = s.Scan(&c.Owner, &c.Bot, &c.Name, &c.Conversation, &c.Label, &c.Pinned, &archived, &created, &updated)
+	err = s.Scan(&c.Owner, &c.Bot, &c.Name, &c.Conversation, &c.Label, &c.Pinned, &archived, &created, &updated,
+		&c.Verbosity)
 	c.Archived, c.Created, c.Updated = fromNullMillis(archived), fromMillis(created), fromMillis(updated)
 	return c, err
 }
@@ -41,9 +43,9 @@ func (t ChatSessions) Get(ctx context.Context, owner string, bot int64, name str
 // Open returns the session with the owner, bot and name of c, and adds c if there is none.
 func (t ChatSessions) Open(ctx context.Context, c ChatSession) (ChatSession, error) {
 	if _, err := t.db.exec(ctx, `INSERT INTO chat_sessions (`+chatSessionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (owner, bot, name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (owner, bot, name) DO NOTHING`,
 		sanitizeArgs([]any{c.Owner, c.Bot, c.Name, c.Conversation, c.Label, c.Pinned, nullMillis(c.Archived),
-			millis(c.Created), millis(c.Updated)})...); err != nil {
+			millis(c.Created), millis(c.Updated), c.Verbosity})...); err != nil {
 		return c, err
 	}
 	return t.Get(ctx, c.Owner, c.Bot, c.Name)
@@ -60,9 +62,9 @@ func (t ChatSessions) Touch(ctx context.Context, owner string, bot int64, name s
 // there is none.
 func (t ChatSessions) Save(ctx context.Context, c ChatSession) error {
 	args := sanitizeArgs([]any{c.Owner, c.Bot, c.Name, c.Conversation, c.Label, c.Pinned, nullMillis(c.Archived),
-		millis(c.Updated)})
+		millis(c.Updated), c.Verbosity})
 	return t.db.execOne(ctx, `UPDATE chat_sessions SET conversation = $4, label = $5, pinned = $6, archived_at = $7,
-		updated_at = $8 WHERE owner = $1 AND bot = $2 AND name = $3`, args...)
+		updated_at = $8, verbosity = $9 WHERE owner = $1 AND bot = $2 AND name = $3`, args...)
 }
 
 // ChatSessionFilter selects sessions of an owner.

@@ -93,6 +93,9 @@ type Turn struct {
 	// AwaitsAnswer is called before the end of an answer to which the person is expected to reply,
 	// whatever the words are: “goodbye” may be the answer to a question. Nil: nobody cares.
 	AwaitsAnswer func() `json:"-"`
+	// UsesTool is told of each call of a tool by the bot, when it begins and when it has ended. It
+	// may be called by several goroutines at once. Nil: nobody cares.
+	UsesTool func(ToolUse) `json:"-"`
 	// VoiceTimes returns when the stages of a spoken turn were reached, for its record. It is
 	// called after Heard. Nil: nobody spoke.
 	VoiceTimes func() *VoiceTimes `json:"-"`
@@ -103,6 +106,20 @@ type Turn struct {
 	// keeps them. This turn is not part of it.
 	History []Message `json:"history,omitempty"`
 }
+
+// ToolUse is a call of a tool by a bot.
+type ToolUse struct {
+	ID    string // of the call; unique
+	Name  string // by which the bot calls it
+	Args  json.RawMessage
+	Ended bool
+	// Result is what the bot gets, as text of up to [MaxToolResult] bytes; empty until the end.
+	Result string
+	Failed bool
+}
+
+// MaxToolResult limits [ToolUse.Result], in bytes.
+const MaxToolResult = 8 << 10
 
 // Text returns the text parts of the turn, joined by line breaks.
 func (t *Turn) Text() string {

@@ -36,6 +36,7 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	c.scopes = grantedScopes(p, l.scopes)
 	c.isAdmin = slices.Contains(c.scopes, wire.ScopeAdmin)
 	c.sessionScoped = slices.Contains(p.Caps, wire.CapSessionScoped)
+	c.toolEvents = slices.Contains(p.Caps, wire.CapToolEvents)
 	own, nodes, bound, err := rulesOf(l.key)
 	if err != nil {
 		return c.internalError(err)

@@ -302,6 +302,9 @@ func (g *Gateway) history(ctx context.Context, owner string, s *session, limit i
 		}
 		row.Key = s.shown
 		out["sessionInfo"] = row
+		if x.Verbosity != "" {
+			out["verboseLevel"] = x.Verbosity
+		}
 	}
 	if running := g.runs.running(owner, s.key); len(running) > 0 {
 		out["inFlightRun"] = running[0].inFlight()

@@ -64,6 +64,7 @@ type conn struct {
 	access          hub.Access
 	nodeRules       string // rules for calls of node commands
 	sessionScoped   bool   // receives only conversations it subscribed to
+	toolEvents      bool   // shows the tools that bots use
 	node            *node  // nil unless a node
 	connectedAt     time.Time
 	lastTick        atomic.Int64 // Unix milliseconds of the last tick

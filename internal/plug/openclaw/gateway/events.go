@@ -20,7 +20,9 @@ type broadcastEvent struct {
 	Session string          `json:"session,omitempty"`
 	Bot     int64           `json:"bot,omitempty"`   // of the session
 	Index   bool            `json:"index,omitempty"` // only for those who follow the list of sessions, or this session
-	Node    string          `json:"node,omitempty"`  // node that receives it too
+	// Tool events are for clients that show tools; those with Index are for all others.
+	Tool bool   `json:"tool,omitempty"`
+	Node string `json:"node,omitempty"` // node that receives it too
 
 	Peer string `json:"peer,omitempty"` // id of a changed peer
 }
@@ -56,7 +58,7 @@ func (g *Gateway) onBroadcast(data []byte) {
 // deliver sends an event to the clients of this instance.
 func (g *Gateway) deliver(t broadcastEvent) {
 	for _, c := range g.operators(t.Owner) {
-		if !c.hasScope(t.Scope) {
+		if !c.hasScope(t.Scope) || t.Tool && c.toolEvents == t.Index {
 			continue
 		}
 		switch {
@@ -78,7 +80,7 @@ func (g *Gateway) deliver(t broadcastEvent) {
 	if n := g.node(t.Node); t.Node != "" && n != nil {
 		n.c.event(t.Event, t.Payload, false)
 	}
-	if t.Session == "" || t.Index {
+	if t.Session == "" || t.Index || t.Tool {
 		return
 	}
 	for _, n := range g.listeners(t.Owner, t.Session) {

@@ -172,7 +172,7 @@ func (g *Gateway) join(c *conn) bool {
 // The events that clients may receive.
 var eventNames = []string{
 	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent,
-	wire.EventChat, wire.EventSessionMessage, wire.EventSessionsChanged,
+	wire.EventChat, wire.EventSessionMessage, wire.EventSessionsChanged, wire.EventSessionTool,
 	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested,
 	wire.EventDeviceResolved, EventNotification, wire.EventExecRequested, wire.EventExecResolved,
 	wire.EventPluginRequested, wire.EventPluginResolved,

@@ -248,7 +248,9 @@ func (n *run) answer() {
 	n.sendAgentEvent(wire.StreamLifecycle, map[string]any{"phase": "start", "startedAt": time.Now().UnixMilli()})
 	err := ctx.Err()
 	if err == nil {
-		err = n.g.Hub.Answer(ctx, n.question.turn(), func(e talk.Event) error {
+		turn := n.question.turn()
+		turn.UsesTool = n.usesTool
+		err = n.g.Hub.Answer(ctx, turn, func(e talk.Event) error {
 			if e.Kind == talk.KindText {
 				return n.appendText(e.Text)
 			}
@@ -398,13 +400,18 @@ func (n *run) sendAgentEvent(stream string, data any) {
 }
 
 func (n *run) sendAgentEventLocked(stream string, data any) {
+	n.g.broadcast(n.agentEvent(stream, data))
+}
+
+// agentEvent returns the next agent event. The caller holds mu.
+func (n *run) agentEvent(stream string, data any) broadcastEvent {
 	n.seq++
 	s := &n.question.session
-	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Bot: s.bot.Number,
+	return broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Bot: s.bot.Number,
 		Event: wire.EventAgent, Payload: encoded(wire.AgentEvent{
 			RunID: n.id, Stream: stream, Data: encoded(data), SessionKey: s.shown, AgentID: s.agent, Seq: n.seq,
 			TS: time.Now().UnixMilli(),
-		})})
+		})}
 }
 
 // status returns the state of a run for a repeated request.

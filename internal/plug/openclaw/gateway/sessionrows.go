@@ -36,6 +36,7 @@ type sessionRow struct {
 	Archived     bool     `json:"archived,omitempty"`
 	ArchivedAt   int64    `json:"archivedAt,omitempty"`
 	Pinned       bool     `json:"pinned,omitempty"`
+	Verbose      string   `json:"verboseLevel,omitempty"`
 	Status       string   `json:"status"`
 	HasActiveRun bool     `json:"hasActiveRun"`
 	ActiveRuns   []string `json:"activeRunIds"`
@@ -59,7 +60,7 @@ func (g *Gateway) rowOf(ctx context.Context, bot store.Bot, x store.ChatSession,
 		Key: s.key, SessionID: x.Conversation, Kind: "direct", Label: x.Label, DisplayName: x.Label, Channel: channel,
 		AgentID: s.agent, ChatType: "direct", IsMain: x.Name == mainAgent, Created: millis(x.Created),
 		Updated: millis(x.Updated), LastActivity: millis(x.Updated), Archived: !x.Archived.IsZero(),
-		ArchivedAt: millis(x.Archived), Pinned: x.Pinned, Status: "done", ActiveRuns: []string{}, SharingRole: "owner",
+		ArchivedAt: millis(x.Archived), Pinned: x.Pinned, Verbose: x.Verbosity, Status: "done", ActiveRuns: []string{}, SharingRole: "owner",
 		Route: route{channel, s.key}, LastChannel: channel, LastTo: s.key,
 	}
 	for _, r := range g.runs.running(x.Owner, s.key) {

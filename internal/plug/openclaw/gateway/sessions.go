@@ -273,6 +273,12 @@ func (g *Gateway) sessionPatch(ctx context.Context, c *conn, params []byte) (any
 			if x.Label, e = readLabel(jsonrpc.Text(in.Value)); e != nil {
 				return nil, e
 			}
+		case name == "verboseLevel":
+			level := jsonrpc.Text(in.Value)
+			if string(in.Value) != "null" && !slices.Contains(verboseLevels, level) {
+				return nil, wire.Invalid(`invalid verboseLevel (use "off"|"on"|"full")`)
+			}
+			x.Verbosity = level
 		case name == "pinned":
 			x.Pinned = is
 		case name == "archived" && is:
@@ -286,6 +292,10 @@ func (g *Gateway) sessionPatch(ctx context.Context, c *conn, params []byte) (any
 	}
 	return g.saveSession(ctx, s.bot, x, "patch")
 }
+
+// verboseLevels say how much of the tools that a bot uses is shown to people: nothing, their names,
+// or their results too (src/auto-reply/thinking.ts, normalizeVerboseLevel).
+var verboseLevels = []string{"off", "on", "full"}
 
 // readLabel returns a label without surrounding spaces.
 func readLabel(text string) (string, *wire.Error) {

@@ -289,6 +289,8 @@ func (s *story) chats(n *sim.Node) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
+		case "tools":
+			return usesTools(ctx, turn, emit)
 		}
 		return emit(talk.Text("quick"))
 	})
@@ -358,7 +360,11 @@ func (s *story) sessions() {
 	}
 	call[m](s.op, wire.MethodSessionPreview, m{"keys": []any{key, "nothing"}})
 	call[m](s.op, wire.MethodSessionPatch, m{"key": key, "label": "Story"})
-	call[m](s.op, wire.MethodSessionSend, m{"key": key, "message": "hello", "idempotencyKey": "sent"})
+	shows := sim.Operator(s.token, wire.ScopeRead)
+	shows.Caps = []string{wire.CapToolEvents}
+	_, err := s.dial(shows, nil)
+	must(s.t, err)
+	call[m](s.op, wire.MethodSessionSend, m{"key": key, "message": "tools", "idempotencyKey": "sent"})
 	s.op.said("sent", wire.ChatFinal)
 	call[m](s.op, wire.MethodSend, m{"to": key, "message": "hello", "idempotencyKey": "said"})
 	admin := s.operator(s.token, wire.ScopeAdmin)

@@ -171,6 +171,7 @@ func ParseChat(payload []byte) (ChatEvent, error) {
 // The agent event streams used here.
 const (
 	StreamLifecycle = "lifecycle" // phases start, model, finishing, end, error
+	StreamTool      = "tool"      // phases start and result
 	StreamAssistant = "assistant"
 )
 

@@ -216,7 +216,8 @@ var (
 	)}
 	ShapeSessionPatch = &Shape{MethodSessionPatch, slices.Concat(
 		[]field{requiredText("key"), optionalText("agentId"), optionalText("expectedSessionId"),
-			anyField("label"), boolField("archived"), boolField("pinned"), boolField("unread")},
+			anyField("label"), boolField("archived"), boolField("pinned"), boolField("unread"),
+			anyField("verboseLevel")},
 		anyFields("expectedLifecycleRevision", "expectedPermissionMode", "expectedToolOverrides",
 			"expectedMarkedUnreadAt"), anyFields(unsupportedPatchMembers...),
 	)}
@@ -255,7 +256,7 @@ var UnsupportedSessionMembers = []string{
 // unsupportedPatchMembers are those of sessions.patch.
 var unsupportedPatchMembers = []string{
 	"icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes", "contextWindow",
-	"thinkingLevel", "fastMode", "toolOverrides", "verboseLevel", "traceLevel", "reasoningLevel", "responseUsage",
+	"thinkingLevel", "fastMode", "toolOverrides", "traceLevel", "reasoningLevel", "responseUsage",
 	"elevatedLevel", "execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "model",
 	"completionOwnerSessionKey", "inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny",
 	"sendPolicy", "groupActivation",

@@ -214,6 +214,7 @@ const (
 	EventChat            = "chat"
 	EventSessionMessage  = "session.message"  // somebody or the agent said something
 	EventSessionsChanged = "sessions.changed" // the list of conversations, or one of them
+	EventSessionTool     = "session.tool"     // the agent uses a tool
 	EventInvoke          = "node.invoke.request"
 	EventInvokeCancel    = "node.invoke.cancel"
 	EventHostStats       = "node.hostStats" // {nodeId, hostStats}: what a node reported by NodeStats
@@ -233,6 +234,8 @@ const (
 	// CapSessionScoped limits an operator's chat events to the conversations that it subscribed
 	// to.
 	CapSessionScoped = "session-scoped-events"
+	// CapToolEvents is the capability of operators that show the tools that an agent uses.
+	CapToolEvents = "tool-events"
 	// CapMCP is the capability of a node with MCP servers behind it.
 	CapMCP = "mcp"
 )
