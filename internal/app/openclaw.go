@@ -63,8 +63,15 @@ var decisions = map[string]string{wire.AllowOnce: control.DecideOnce, wire.Allow
 
 // operatorDecides decides about a call that waits, as an operator wants it.
 func operatorDecides(ctx context.Context, s *control.Service, d gateway.Decision) error {
-	_, err := s.DecideApproval(ctx, control.Caller{Person: d.Person, Key: d.Key, Address: d.Address,
-		Program: "openclaw"}, control.ApprovalDecision{Approval: d.Approval, Decision: decisions[d.Decision]})
+	c := control.Caller{Person: d.Person, Key: d.Key, Address: d.Address, Program: "openclaw"}
+	if d.Key != "" {
+		key, err := s.Hub.Store.Keys.ByID(ctx, d.Key)
+		if err != nil {
+			return fmt.Errorf("read the key of an operator: %w", err)
+		}
+		c.Rules, c.Only, c.Ends = key.Rules, key.Bot, key.Expires
+	}
+	_, err := s.DecideApproval(ctx, c, control.ApprovalDecision{Approval: d.Approval, Decision: decisions[d.Decision]})
 	return err
 }
 

@@ -132,7 +132,7 @@ func (t botToolbox) Call(ctx context.Context, turn *talk.Turn, name string, args
 	res, err := b.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
 	use.Ended = true
 	if err != nil {
-		use.Result, use.Failed = tool.AsError(err).Told, true
+		use.Result, use.Failed = toolbox.Truncate(tool.AsError(err).Told, talk.MaxToolResult), true
 	} else {
 		use.Result, use.Failed = toolbox.ResultText(res, talk.MaxToolResult)
 	}

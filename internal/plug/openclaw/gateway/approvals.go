@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/pin"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/problem"
@@ -44,9 +46,13 @@ func approvalKind(a *store.Approval) string {
 	return wire.ApprovalPlugin
 }
 
-// allowedDecisions returns the decisions about a call. That of a bot cannot be allowed always.
+// allowedDecisions returns the decisions about a call. That of a bot cannot be allowed always, and
+// one whose arguments are too long to be shown cannot be allowed here.
 func allowedDecisions(a *store.Approval) []string {
-	if a.Kind == "" && a.Key == "" {
+	switch {
+	case a.Kind == "" && utf8.RuneCountInString(pin.Visible(a.Args)) > wire.MaxApprovalDetail:
+		return []string{wire.Deny}
+	case a.Kind == "" && a.Key == "":
 		return []string{wire.AllowOnce, wire.Deny}
 	}
 	return []string{wire.AllowOnce, wire.AllowAlways, wire.Deny}
@@ -74,21 +80,35 @@ func approvalAsker(a *store.Approval) string {
 	return "asked by " + who
 }
 
-// execRequest returns what a node is to run.
+// execRequest returns what a node is to run. The arguments are read as they are passed on to the
+// node, and shown as [pin.Visible] writes them.
 func execRequest(a *store.Approval) wire.ExecRequest {
-	var args struct {
-		Command      []string
-		CWD, AgentID *string
-		SessionKey   *string
-		Env          map[string]json.RawMessage
+	args, _ := plainRun(json.RawMessage(a.Args)) // nil once it is decided
+	text := func(name string) *string {
+		var s *string
+		if json.Unmarshal(args[name], &s) != nil || s == nil {
+			return nil
+		}
+		visible := pin.Visible(*s)
+		return &visible
 	}
-	_ = json.Unmarshal([]byte(a.Args), &args) // empty once it is decided
-	r := wire.ExecRequest{Command: cmp.Or(a.Title, a.Tool), CWD: args.CWD, NodeID: a.Device, Host: wire.HostNode,
-		EnvKeys: slices.Sorted(maps.Keys(args.Env)), WarningText: approvalAsker(a), AgentID: args.AgentID,
-		SessionKey: args.SessionKey, AllowedDecisions: allowedDecisions(a)}
-	if strings.HasSuffix(r.Command, "…") && len(args.Command) > 0 {
+	r := wire.ExecRequest{Command: cmp.Or(a.Title, a.Tool), CWD: text("cwd"), NodeID: a.Device, Host: wire.HostNode,
+		WarningText: approvalAsker(a), AgentID: text("agentId"), SessionKey: text("sessionKey"),
+		AllowedDecisions: allowedDecisions(a)}
+	var command []string
+	if _ = json.Unmarshal(args["command"], &command); strings.HasSuffix(r.Command, "…") && len(command) > 0 {
 		// The title is short. Whoever decides has to see all.
-		r.Command = pin.Visible(strings.Join(args.Command, " "))
+		r.Command = pin.Visible(strings.Join(command, " "))
+	}
+	if r.CWD != nil {
+		r.WarningText += "; in " + *r.CWD
+	}
+	var env map[string]json.RawMessage
+	if _ = json.Unmarshal(args["env"], &env); len(env) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			r.EnvKeys = append(r.EnvKeys, pin.Visible(name))
+		}
+		r.WarningText += "; with the variables " + strings.Join(r.EnvKeys, ", ")
 	}
 	return r
 }
@@ -187,9 +207,8 @@ func (g *Gateway) execApproval(ctx context.Context, c *conn, params []byte) (any
 // approvalResolve returns the method that decides about calls of a kind.
 func (g *Gateway) approvalResolve(kind string) func(context.Context, *conn, []byte) (any, *wire.Error) {
 	return func(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
-		decision := field(params, "decision")
-		a, _, e := g.decide(ctx, c, params, kind, wire.ApprovalUnknown)
-		if e == nil && decisionOf(&a) != decision {
+		a, applied, e := g.decide(ctx, c, params, kind, wire.ApprovalUnknown)
+		if e == nil && !applied && decisionOf(&a) != field(params, "decision") {
 			e = wire.ApprovalDecided
 		}
 		if e != nil {
@@ -214,7 +233,11 @@ func (g *Gateway) approvalSettle(ctx context.Context, c *conn, params []byte) (a
 	if e != nil {
 		return nil, e
 	}
-	return map[string]any{"applied": applied, "approval": approvalSnapshot(&a)}, nil
+	s := approvalSnapshot(&a)
+	if applied {
+		s.Decision = field(params, "decision") // what a key may always do is kept with the key
+	}
+	return map[string]any{"applied": applied, "approval": s}, nil
 }
 
 // decide decides about a call. Applied is false if it was decided before.
@@ -231,10 +254,15 @@ func (g *Gateway) decide(ctx context.Context, c *conn, params []byte, kind strin
 		return a, false, wire.ApprovalNotAlways
 	case g.Decide == nil:
 		return a, false, unknown
+	case hasEnd(params):
+		return a, false, wire.Invalid("grantExpiresInDays is not supported here: what is always allowed has no end")
 	}
 	key, err := g.keyOf(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return a, false, g.internalError(err)
+	case key == "" && c.device != "":
+		return a, false, wire.Invalid("it is not known with which key this device was paired: connect with a key")
 	}
 	err = g.Decide(ctx, Decision{Person: c.person.ID, Key: key, Address: c.address.String(), Approval: a.ID,
 		Decision: decision})
@@ -250,6 +278,16 @@ func (g *Gateway) decide(ctx context.Context, c *conn, params []byte, kind strin
 	}
 	a, e = g.approval(ctx, c, a.ID, kind, unknown)
 	return a, applied, e
+}
+
+// hasEnd reports whether a decision is to hold for some days only.
+func hasEnd(params []byte) bool {
+	for in := jsonrpc.Scan(params); in.Next(); {
+		if string(in.Key) == "grantExpiresInDays" {
+			return true
+		}
+	}
+	return false
 }
 
 // keyOf returns the id of the key that an operator shows, or that its device token was given for;

@@ -65,7 +65,8 @@ func TestOperatorDecides(t *testing.T) {
 	go func() {
 		_, err := r.Hub.Call(limited(t), hub.Access{Caller: tool.Caller{Person: r.Person.ID, Key: key.ID, Channel: "mcp"},
 			Rules: `{"dangerous":["node-*"]}`}, "node-desk-"+n.ID()[:6]+"_system_run",
-			&tool.Call{Args: json.RawMessage(`{"command":["git","status"],"cwd":"/home","env":{"LANG":"C"}}`)})
+			&tool.Call{Args: json.RawMessage(`{"command":["git","status"],"cwd":"/home",` +
+				`"env":{"LANG":"C"},"CWD":"/tmp","ENV":null,"Command":["ls"]}`)})
 		over <- err
 	}()
 	type asked struct {
@@ -74,7 +75,7 @@ func TestOperatorDecides(t *testing.T) {
 	}
 	a := decoded[asked](t, op.await(wire.EventExecRequested, nil))
 	if q := a.Request; q.Command != "git status" || q.NodeID != n.ID() || q.Host != "node" || *q.CWD != "/home" ||
-		q.EnvKeys[0] != "LANG" || q.WarningText != "asked by assistant" || len(q.AllowedDecisions) != 3 {
+		q.EnvKeys[0] != "LANG" || q.WarningText != "asked by assistant; in /home; with the variables LANG" || len(q.AllowedDecisions) != 3 {
 		t.Errorf("%+v", q)
 	}
 	if list := call[[]asked](op, wire.MethodExecList, m{}); len(list) != 1 || list[0].ID != a.ID {
@@ -155,6 +156,20 @@ func TestApprovalSnapshots(t *testing.T) {
 		time.Since(time.UnixMilli(got.Approval.ResolvedAtMS)).Abs() > time.Minute {
 		t.Errorf("%+v", got)
 	}
+	// Nobody allows what they cannot see.
+	resolve["id"], resolve["decision"] = r.ask(store.Approval{Args: `{"text":"` + strings.Repeat("x", 20<<10) + `"}`}), wire.AllowOnce
+	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.ApprovalNotAlways.Message {
+		t.Errorf("%v", e)
+	}
+	key, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID, Name: "assistant",
+		Scopes: []string{account.ScopeMCP}})
+	must(t, err)
+	ofKey := m{"id": r.ask(store.Approval{Key: key.ID}), "decision": wire.AllowAlways, "grantExpiresInDays": 3}
+	if e := op.refused(wire.MethodPluginResolve, ofKey); !strings.Contains(e.Message, "grantExpiresInDays") {
+		t.Errorf("%v", e)
+	}
+	delete(ofKey, "grantExpiresInDays")
+	call[m](op, wire.MethodPluginResolve, ofKey)
 	resolve["id"] = "nothing"
 	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.ApprovalNotFound.Message {
 		t.Errorf("%v", e)
@@ -181,4 +196,25 @@ func TestDeviceDecidesAsItsKey(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
+}
+
+// The console lets a device in that wants to decide about calls.
+func TestDeviceThatDecidesIsLetIn(t *testing.T) {
+	r := newRig(t, quick)
+	device := wire.NewIdentity()
+	hello := sim.Operator(r.token, wire.ScopeApprovals)
+	if _, err := r.dial(hello, &device); refusal(t, err) != wire.DetailPairing {
+		t.Fatal(err)
+	}
+	boss := r.operator(r.token, wire.ScopePairing)
+	pending := call[wire.DevicePairs](boss, wire.MethodDevicePairList, m{}).Pending
+	if len(pending) != 1 {
+		t.Fatalf("%+v", pending)
+	}
+	_, err := r.g.Do(t.Context(), gateway.Operator{Person: r.Person}, wire.MethodDeviceApprove,
+		m{"requestId": pending[0].RequestID})
+	must(t, err)
+	op, err := r.dial(hello, &device)
+	must(t, err)
+	call[m](op, wire.MethodPluginResolve, m{"id": r.ask(store.Approval{}), "decision": wire.Deny})
 }

@@ -99,7 +99,20 @@ func (c *conn) byToken(ctx context.Context, p *wire.Connect, token string) (logi
 	if err != nil {
 		return login{}, err
 	}
-	return login{person: paired.Person, scopes: paired.Scopes, peer: paired.Peer, token: paired.Token}, nil
+	l := login{person: paired.Person, scopes: paired.Scopes, peer: paired.Peer, token: paired.Token}
+	if p.Role != wire.RoleOperator || l.token.Key == "" {
+		return l, nil
+	}
+	// The key may have got rules since.
+	key, err := c.g.Store.Keys.ByID(ctx, l.token.Key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return login{}, err
+	}
+	l.key.Rules, l.key.Bot = key.Rules, key.Bot
+	if key.Bot != 0 || hub.AreNarrow(key.Rules) {
+		l.scopes = slices.DeleteFunc(slices.Clone(l.scopes), isDecisionScope)
+	}
+	return l, nil
 }
 
 // rejectCredential refuses a credential, with a delay that grows with the failures of the

@@ -58,8 +58,8 @@ func (g *Gateway) onBroadcast(data []byte) {
 // deliver sends an event to the clients of this instance.
 func (g *Gateway) deliver(t broadcastEvent) {
 	for _, c := range g.operators(t.Owner) {
-		if !c.hasScope(t.Scope) || t.Tool && c.toolEvents == t.Index {
-			continue
+		if !c.hasScope(t.Scope) || t.Tool && (c.toolEvents == t.Index || c.access.Rules != defaultRules) {
+			continue // keys with rules get no results of tools that others may use
 		}
 		switch {
 		case c.person.ID != t.Owner && (t.Session != "" || t.Scope == wire.ScopeApprovals):

@@ -34,7 +34,7 @@ func (o *Operator) scopes() []string {
 	if o.Only != 0 || o.Key != "" && hub.AreNarrow(o.Rules) {
 		return s
 	}
-	s = append(s, wire.ScopePairing)
+	s = append(s, wire.ScopePairing, wire.ScopeApprovals)
 	if o.Admin {
 		s = append(s, wire.ScopeAdmin)
 	}

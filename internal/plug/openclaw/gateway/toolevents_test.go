@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/account"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
@@ -50,6 +51,11 @@ func TestToolEvents(t *testing.T) {
 	second, err := r.dial(shows, nil)
 	must(t, err)
 	lists, plain := r.operator(r.token), r.operator(r.token)
+	shows.Auth = &wire.Auth{Token: r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator},
+		Rules: `{"allow":["board-*"]}`})}
+	narrow, err := r.dial(shows, nil)
+	must(t, err)
+	call[m](narrow, wire.MethodSessionsSubscribe, m{})
 	call[m](lists, wire.MethodSessionsSubscribe, m{})
 	call[wire.Run](asker, wire.MethodChatSend, m{"sessionKey": "main", "message": "light", "idempotencyKey": "r"})
 	for o, event := range map[*operator]string{asker: wire.EventAgent, second: wire.EventAgent,
@@ -71,13 +77,15 @@ func TestToolEvents(t *testing.T) {
 			t.Errorf("%+v", got[2:])
 		}
 	}
-	plain.said("r", wire.ChatFinal)
-	plain.mu.Lock()
-	defer plain.mu.Unlock()
-	for _, f := range plain.events {
-		if f.Event == wire.EventSessionTool || strings.Contains(string(f.Payload), `"stream":"tool"`) {
-			t.Errorf("a program without the capability heard %s", f.Payload)
+	for _, o := range []*operator{plain, narrow} { // without the capability; with a key that has rules
+		call[m](o, wire.MethodHealth, m{}) // what was sent before it has arrived
+		o.mu.Lock()
+		for _, f := range o.events {
+			if f.Event == wire.EventSessionTool || strings.Contains(string(f.Payload), `"stream":"tool"`) {
+				t.Errorf("%s was heard", f.Payload)
+			}
 		}
+		o.mu.Unlock()
 	}
 }
 

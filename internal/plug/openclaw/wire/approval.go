@@ -142,7 +142,7 @@ var (
 		Details: json.RawMessage(`{"reason":"APPROVAL_NOT_FOUND"}`)}
 	ApprovalDecided = &Error{Code: InvalidRequest, Message: "approval already resolved",
 		Details: json.RawMessage(`{"reason":"APPROVAL_ALREADY_RESOLVED"}`)}
-	ApprovalNotAlways = &Error{Code: InvalidRequest, Message: "allow-always is unavailable for this command",
+	ApprovalNotAlways = &Error{Code: InvalidRequest, Message: "this decision is unavailable for this command",
 		Details: json.RawMessage(`{"reason":"APPROVAL_ALLOW_ALWAYS_UNAVAILABLE"}`)}
 )
 
