@@ -190,6 +190,13 @@ func (h *pluginBot) next(t *turn) step {
 	if t.buffering {
 		until(t.bufferUntil)
 	}
+	if quiet := t.quietAt(); !t.noted && !quiet.IsZero() {
+		if !now.Before(quiet) {
+			t.noted = true
+			return step{note: true}
+		}
+		until(quiet)
+	}
 	if !t.disconnectedAt.IsZero() {
 		if !t.delivered.Load() {
 			return step{resend: true}
@@ -216,6 +223,15 @@ func (h *pluginBot) next(t *turn) step {
 		}
 	}
 	return step{recheckAfter: recheckAfter}
+}
+
+// quietAt returns when the asker is told that the connector answers no pings, before its socket is
+// given up; zero if it has none. The caller holds h.mu.
+func (t *turn) quietAt() time.Time {
+	if t.conn == nil || !t.disconnectedAt.IsZero() || !t.conn.bot.isConnector() {
+		return time.Time{}
+	}
+	return time.Unix(0, t.conn.lastSeen.Load()).Add(quietPings * t.conn.s.opt.Timings.Ping)
 }
 
 // applySummary ends an answer: the text that the summary has in addition is appended to the

@@ -45,6 +45,8 @@ const (
 	// through before the connection counts as silent would take the bot's other answers with it
 	// each time.
 	maxAskedAgain = 2
+	// quietPings is after how many unanswered pings an asker is told.
+	quietPings = 2
 	// silencePings is after how many unanswered pings a connector's socket is dropped.
 	silencePings = 3
 	// maxVersion limits the versions that a connector says, in bytes.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -181,6 +182,23 @@ func TestConnector_restarted(t *testing.T) {
 	c.acknowledged(`{"type":"stream_chunk","content":"yes","session_id":"t2","sequence":0}`)
 	c.acknowledged(`{"type":"stream_end","session_id":"t2","sequence":1}`)
 	silent.ends(t, "yes")
+}
+
+// Whoever waits for a connector that answers no pings is told before its socket is given up, and
+// gets the answer if it goes on.
+func TestConnector_quiet(t *testing.T) {
+	r := newConnectorRig(t, &lamp{}, func(o *Options) { o.Timings.Ping = 2 * time.Second })
+	c := r.connector()
+	a := r.asked("t1")
+	c.expectMessage("execute_command")
+	eventually(t, "the asker being told", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.notes) == 1 && a.notes[0] == talk.MsgReconnecting.In("")
+	})
+	c.acknowledged(`{"type":"stream_chunk","content":"yes","session_id":"t1","sequence":0}`)
+	c.acknowledged(`{"type":"stream_end","session_id":"t1","sequence":1}`)
+	a.ends(t, "yes")
 }
 
 // A question that the connector never gets is not sent for ever.
