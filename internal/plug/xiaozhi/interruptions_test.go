@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/xiaozhi"
@@ -54,6 +56,31 @@ func TestRandomInterruptions(t *testing.T) {
 	all.Wait()
 	for _, err := range errs {
 		must(t, err)
+	}
+	h.noTurnFailed()
+}
+
+// noTurnFailed checks that no turn is counted as failed: an answer that somebody interrupts is none.
+func (h *testServer) noTurnFailed() {
+	h.t.Helper()
+	families, err := h.Hub.Registerer.(*prometheus.Registry).Gather()
+	must(h.t, err)
+	turns := 0.0
+	for _, f := range families {
+		if f.GetName() != "patchbay_turns_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			turns += m.GetCounter().GetValue()
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "outcome" && l.GetValue() == "failed" {
+					h.t.Errorf("%v turns failed: %v", m.GetCounter().GetValue(), m.GetLabel())
+				}
+			}
+		}
+	}
+	if turns == 0 {
+		h.t.Error("no turn has ended")
 	}
 }
 
@@ -156,6 +183,7 @@ func TestRandomSpeechInterruptions(t *testing.T) {
 	for _, err := range errs {
 		must(t, err)
 	}
+	h.noTurnFailed()
 }
 
 // threeWords returns words that are in no other text.
