@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 )
@@ -208,3 +209,44 @@ func (d *ackedWork) check(t *testing.T) {
 }
 
 func decode(text string, into any) bool { return json.Unmarshal([]byte(text), into) == nil }
+
+// A turn that is cut off by the death of the server has a trace.
+func TestKilledTurnIsRecorded(t *testing.T) {
+	model, err := openaitest.Start()
+	must(t, err)
+	t.Cleanup(model.Close)
+	model.Answer = func(*openaitest.Request) openaitest.Reply {
+		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text("One, "), openaitest.Wait(t.Context().Done())}}
+	}
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		p := newInstallation(o)
+		p.run(t, "user", "add", "ada")
+		var bot addedBot
+		p.json(t, &bot, "bot", "add", "--name", "lobster", "--kind", "openai", "--set", "base_url="+model.URL,
+			"--set", "model=m")
+		var key addedKey
+		p.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
+		s := p.serve(t)
+		begun, over := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(over)
+			_, _ = s.ask(key.Key, question(fmt.Sprint(bot.ID), "U", "cut", "count"), func(string) { close(begun) }) // it is killed
+		}()
+		select {
+		case <-begun:
+		case <-over:
+			t.Fatal("the answer has not begun")
+		}
+		s.kill()
+		<-over
+		p.serve(t)
+		db := storetest.Open(t, o)
+		defer db.Close()
+		waitWithin(t, time.Minute, "the turn has a trace", func() bool {
+			list, err := db.Traces.Newest(ctx, "", time.Now().Add(time.Hour), 10)
+			must(t, err)
+			return len(list) == 1 && list[0].Conversation == "cut" && list[0].Outcome == "failed" &&
+				list[0].Code == "lost" && strings.Contains(list[0].Cause, "killed")
+		})
+	})
+}

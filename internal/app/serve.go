@@ -183,7 +183,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	cable := eyeclaw.New(eyeclaw.Options{
 		Registry: plug{h}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL,
-		Grace: c.Turn.Grace, Tools: base.connectorTools,
+		Grace: c.Turn.Grace, Tools: base.connectorTools, Resume: h.ResumeCut,
 		ClientIP: func(r *http.Request) string { return addresses.ClientAddress(r).String() },
 	})
 	h.OnDisconnectBot(cable.DisconnectBot)

@@ -202,8 +202,10 @@ func Swap(folder string) (kept string, err error) {
 			return "", err
 		}
 		names := []string{store.FileName, store.FileName + "-wal", store.FileName + "-shm"}
-		if exists(filepath.Join(folder, "turns.pending")) {
-			names = append(names, "turns.pending") // belongs to the previous data
+		for _, turns := range []string{"turns.pending", "turns.running"} { // belong to the previous data
+			if exists(filepath.Join(folder, turns)) {
+				names = append(names, turns)
+			}
 		}
 		for _, j := range journals {
 			names = append(names, filepath.Base(j))

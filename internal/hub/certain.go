@@ -18,6 +18,7 @@ func (r *run) decide() {
 			r.cancel(talk.ErrRevised)
 			return
 		}
+		r.beginRunning()
 	}
 	r.hub.activeTurns.add(r.active)
 }

@@ -77,19 +77,20 @@ type Options struct {
 // It is safe for concurrent use.
 type Hub struct {
 	Options
-	presence    *presence
-	epochs      *epochs
-	catalog     *catalog
-	catalogSync *catalogSync
-	audit       *audit
-	turnJournal *turnJournal
-	notices     *notices
-	approvals   *approvals
-	activeTurns *activeTurns
-	allRuns     runSet
-	rates       *rates
-	metrics     metrics
-	records     records
+	presence     *presence
+	epochs       *epochs
+	catalog      *catalog
+	catalogSync  *catalogSync
+	audit        *audit
+	turnJournal  *turnJournal
+	runningTurns *runningTurns
+	notices      *notices
+	approvals    *approvals
+	activeTurns  *activeTurns
+	allRuns      runSet
+	rates        *rates
+	metrics      metrics
+	records      records
 
 	ctx       context.Context // ends when the hub must stop at once
 	cancel    context.CancelCauseFunc
@@ -198,6 +199,7 @@ func New(o Options) (*Hub, error) {
 	}
 	h.Bus.RequestAnnouncements()
 	h.turnJournal = newTurnJournal(h.Store, o.Folder, o.Logger)
+	h.runningTurns = openRunningTurns(o.Folder, o.Logger, h.turnJournal.saveCut)
 	h.audit = newAudit(o.Folder, o.Logger, h.saveCalls)
 	h.watches = newWatches(h)
 	h.refreshing.Go(h.watches.run)
@@ -252,6 +254,7 @@ func (h *Hub) Close() {
 		h.activeTurns.close()
 		h.audit.close()
 		h.turnJournal.close()
+		h.runningTurns.close()
 		h.presence.close()
 	})
 }

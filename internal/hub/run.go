@@ -112,6 +112,9 @@ func newRun(asker context.Context, h *Hub, turn *talk.Turn, c turnContext, l *li
 
 // work runs the bot and records the outcome.
 func (r *run) work() {
+	if r.turn.Commit == nil {
+		r.beginRunning()
+	}
 	r.end(r.askBot())
 	r.cancel(nil)
 }
@@ -335,6 +338,7 @@ func (r *run) timeLeft(first, idle time.Duration) time.Duration {
 // end records how the bot ended and releases the askers.
 func (r *run) end(err error) {
 	defer close(r.ended)
+	defer r.hub.runningTurns.end(r.turn.ID)
 	defer r.endSpan()
 	defer r.hub.activeTurns.removeLater(r.active)
 	r.mu.Lock()
@@ -497,6 +501,15 @@ func questionText(t *talk.Turn) string {
 
 // trace returns the record of the turn so far. Requires mu.
 func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
+	tr := r.silentTrace(outcome, code, cause)
+	if r.turn.VoiceTimes != nil {
+		tr.Voice = (*store.VoiceTimes)(r.turn.VoiceTimes())
+	}
+	return tr
+}
+
+// silentTrace is trace without the times of a spoken turn.
+func (r *run) silentTrace(outcome string, code talk.Code, cause string) store.Trace {
 	kind := r.bot.Kind
 	if r.interceptedBy != "" {
 		kind = r.interceptedBy
@@ -506,9 +519,6 @@ func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
 		Person: r.turn.Person, Asker: r.turn.Asker, Conversation: r.turn.Conversation, Instance: r.hub.Bus.Instance,
 		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
-	}
-	if r.turn.VoiceTimes != nil {
-		tr.Voice = (*store.VoiceTimes)(r.turn.VoiceTimes())
 	}
 	if r.keepContent() {
 		tr.Question, tr.Answer = r.question(), r.active.text()

@@ -131,11 +131,15 @@ func TestTalkIsSmall(t *testing.T) {
 	}
 }
 
-// watchLevel records how loud it was in each state of the board, and when it was loud first.
+// watchLevel records how loud it was in each state of the board, and when somebody began to speak,
+// which is when it was loud after a second of silence.
 const watchLevel = `window.watched = {}; setInterval(() => {
   const state = document.getElementById("board").dataset.state, level = document.getElementById("level").value;
+  const now = performance.now();
   watched[state] = Math.max(watched[state] ?? 0, level);
-  if (level > 0.2) watched.at ??= performance.now();
+  if (level > 0.2 && watched.silent) watched.at ??= now;
+  if (level > 0.05) watched.loud = now;
+  watched.silent ||= now - watched.loud > 1000;
 }, 20)`
 
 // microphone writes a file with speech and a long silence, which Chromium plays again and again as
@@ -194,8 +198,9 @@ func (h *testServer) holdsButton(b *browsertest.Browser, question string) {
 	b.Script("document.getElementById('said').replaceChildren()")
 	b.Click("#start")
 	b.WaitVisible("#hold")
-	b.Script(`watched.at = undefined; document.getElementById("hold").dispatchEvent(new KeyboardEvent("keydown", {key: " "}))`)
+	b.Script(`document.getElementById("hold").dispatchEvent(new KeyboardEvent("keydown", {key: " "}))`)
 	b.WaitUntil("document.getElementById('board').dataset.state === 'listening'")
+	b.Script("watched.at = undefined; watched.silent = false; watched.loud = performance.now()")
 	b.WaitUntil("performance.now() - watched.at > 2000") // somebody has spoken
 	b.Script(`document.getElementById("hold").dispatchEvent(new KeyboardEvent("keyup", {key: " "}))`)
 	b.WaitText("#said .mine", question)

@@ -21,7 +21,8 @@ import (
 // it subscribes:
 //
 //   - Its first message is hello, with the answers that it works on. A turn that is not among them
-//     is asked again, or has failed; an answer that nobody waits for is cancelled.
+//     is asked again, or has failed; an answer that nobody waits for is cancelled, unless it was
+//     cut off because the server was killed.
 //   - It numbers everything that belongs to an answer, and sends again what was not acknowledged.
 //   - It gets pictures and functions with the question. It calls functions by messages.
 //   - It answers several questions at a time.
@@ -219,7 +220,63 @@ func (h *pluginBot) onHello(c *conn, ident rawJSON, m hello) {
 	}
 	h.mu.Unlock()
 	for _, id := range unwanted {
-		c.reply(ident, cancelMessage{"cancel", id})
+		if !h.adopt(c, id) {
+			c.reply(ident, cancelMessage{"cancel", id})
+		}
+	}
+}
+
+// maxAdopted limits how long the rest of an answer is waited for that was cut off.
+const maxAdopted = 10 * time.Minute
+
+// adopt takes the rest of an answer that was under way when the server was killed. Nobody waits for
+// it now, so it is told at the asker's next turn. The tools of the turn have ended with it.
+func (h *pluginBot) adopt(c *conn, id string) bool {
+	if h.s.opt.Resume == nil {
+		return false
+	}
+	asked, finish := h.s.opt.Resume(h.info.Number, id)
+	if finish == nil {
+		return false
+	}
+	t, err := h.openTurn(asked)
+	if err != nil {
+		finish("", err)
+		return false
+	}
+	h.mu.Lock()
+	t.conn, t.sent, t.nextSequence = c, true, anySequence
+	t.delivered.Store(true)
+	ctx, cancel := context.WithTimeout(h.s.ctx, maxAdopted)
+	t.connector.ctx, t.connector.cancel, t.connector.calls = ctx, cancel, map[string]*callResult{}
+	h.mu.Unlock()
+	if !h.s.start(func() {
+		defer h.closeTurn(t)
+		finish(h.collect(ctx, t))
+	}) {
+		h.closeTurn(t)
+		finish("", context.Cause(h.s.ctx))
+		return false
+	}
+	return true
+}
+
+// collect returns the rest of an answer when it has ended.
+func (h *pluginBot) collect(ctx context.Context, t *turn) (string, error) {
+	var text strings.Builder
+	for {
+		n := h.next(t)
+		switch {
+		case n.done:
+			return text.String(), n.err
+		case n.piece != "":
+			text.WriteString(n.piece)
+		case n.command != nil, n.note, n.stalled: // for somebody who listens
+		default:
+			if err := t.wait(ctx, n.recheckAfter); err != nil {
+				return "", err
+			}
+		}
 	}
 }
 

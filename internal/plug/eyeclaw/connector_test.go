@@ -161,6 +161,43 @@ func TestConnector_unwanted(t *testing.T) {
 	}
 }
 
+// The rest of an answer that was cut off with the server is taken, once.
+func TestConnector_cutOff(t *testing.T) {
+	type rest struct {
+		text string
+		err  error
+	}
+	finished := make(chan rest, 1)
+	r := newConnectorRig(t, nil, func(o *Options) {
+		o.Resume = func(bot int64, turn string) (*talk.Turn, func(string, error)) {
+			if bot != 7 || turn != "cut" {
+				return nil, nil
+			}
+			return &talk.Turn{ID: turn, Bot: bot, Person: "p", Parts: []talk.Part{{Text: "count"}}},
+				func(text string, err error) { finished <- rest{text, err} }
+		}
+	})
+	c := r.announced()
+	c.send(`{"type":"hello","sessions":["cut","old"]}`)
+	if m := c.expectMessage("cancel"); m["session_id"] != "old" {
+		t.Errorf("%v", m)
+	}
+	c.send(`{"type":"call","session_id":"cut","call_id":"1","name":"light","arguments":"{}"}`)
+	if m := c.expectMessage("call_result"); m["is_error"] != true {
+		t.Errorf("%v", m)
+	}
+	c.acknowledged(`{"type":"stream_chunk","content":"two, ","session_id":"cut","sequence":3}`)
+	c.acknowledged(`{"type":"stream_chunk","content":"three.","session_id":"cut","sequence":4}`)
+	c.acknowledged(`{"type":"stream_chunk","content":"three.","session_id":"cut","sequence":4}`)
+	c.acknowledged(`{"type":"stream_end","session_id":"cut","sequence":5}`)
+	if got := <-finished; got.text != "two, three." || got.err != nil {
+		t.Errorf("%+v", got)
+	}
+	if n := r.metric("anomalies_total", ""); n != 0 {
+		t.Errorf("%v anomalies", n)
+	}
+}
+
 // A connector that has restarted is asked again if it had said nothing; otherwise the answer is
 // lost.
 func TestConnector_restarted(t *testing.T) {

@@ -60,7 +60,7 @@ func TestRandomInterruptions(t *testing.T) {
 	h.noTurnFailed()
 }
 
-// noTurnFailed checks that no turn is counted as failed: an answer that somebody interrupts is none.
+// noTurnFailed checks that no turn is counted as failed: an interrupted answer is none.
 func (h *testServer) noTurnFailed() {
 	h.t.Helper()
 	families, err := h.Hub.Registerer.(*prometheus.Registry).Gather()
