@@ -228,9 +228,10 @@ func TestKilledTurnIsRecorded(t *testing.T) {
 		p.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
 		s := p.serve(t)
 		begun, over := make(chan struct{}), make(chan struct{})
+		once := sync.OnceFunc(func() { close(begun) })
 		go func() {
 			defer close(over)
-			_, _ = s.ask(key.Key, question(fmt.Sprint(bot.ID), "U", "cut", "count"), func(string) { close(begun) }) // it is killed
+			_, _ = s.ask(key.Key, question(fmt.Sprint(bot.ID), "U", "cut", "count"), func(string) { once() }) // it is killed
 		}()
 		select {
 		case <-begun:

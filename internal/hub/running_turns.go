@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,8 @@ type runningTurn struct {
 	Trace    store.Trace `json:"trace"`
 	Question string      `json:"question"` // as the history has it
 	Lang     i18n.Lang   `json:"lang"`
+	UserID   string      `json:"user_id,omitempty"`
+	AgentID  string      `json:"agent_id,omitempty"`
 }
 
 // runningTurns keeps the turns that are being answered: each in a file of a folder that the process
@@ -56,16 +59,38 @@ func openRunningTurns(folder string, log *slog.Logger, save func(store.Trace) er
 			log.Error("turns that a killed server did not end stay for the next start", "error", err)
 		}
 	}
-	mine := filepath.Join(all, uuid.NewString())
-	if err = os.MkdirAll(mine, 0o700); err == nil {
-		t.lock, err = lockRunning(mine)
-	}
-	if err != nil {
+	if err := t.open(all); err != nil {
 		log.Error("turns leave no trace if the server is killed", "error", err)
-		return t
 	}
-	t.folder = mine
 	return t
+}
+
+// open makes and locks a folder for the turns of this process.
+func (t *runningTurns) open(all string) error {
+	for range 3 { // another process that starts may take a new folder for one of a killed process
+		mine := filepath.Join(all, uuid.NewString())
+		if err := os.MkdirAll(mine, 0o700); err != nil {
+			return err
+		}
+		lock, err := lockRunning(mine)
+		if err != nil {
+			os.RemoveAll(mine) //nolint:errcheck // nothing is in it
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			return err
+		}
+		if lock == nil {
+			continue
+		}
+		there, err := os.Stat(lock.Name())
+		if here, err2 := lock.Stat(); err == nil && err2 == nil && os.SameFile(here, there) {
+			t.folder, t.lock = mine, lock
+			return nil
+		}
+		lock.Close()
+	}
+	return errors.New("other processes took each new folder")
 }
 
 // lockRunning locks a folder; nil if another process has it.
@@ -90,7 +115,7 @@ func (t *runningTurns) recover(folder string, save func(store.Trace) error) erro
 		return err
 	}
 	defer lock.Close()
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	files, err := turnFiles(folder)
 	if err != nil {
 		return err
 	}
@@ -115,6 +140,17 @@ func (t *runningTurns) recover(folder string, save func(store.Trace) error) erro
 		t.log.Warn("a server was killed while it answered; the turns are in the records as lost", "turns", len(files))
 	}
 	return os.RemoveAll(folder)
+}
+
+// turnFiles returns the turns of a folder.
+func turnFiles(folder string) (files []string, err error) {
+	list, err := os.ReadDir(folder)
+	for _, f := range list {
+		if strings.HasSuffix(f.Name(), ".json") {
+			files = append(files, filepath.Join(folder, f.Name()))
+		}
+	}
+	return files, err
 }
 
 // begin keeps a turn until end.
@@ -147,7 +183,7 @@ func (t *runningTurns) close() {
 	if t.folder == "" {
 		return
 	}
-	if left, err := filepath.Glob(filepath.Join(t.folder, "*.json")); err == nil && len(left) == 0 {
+	if left, err := turnFiles(t.folder); err == nil && len(left) == 0 {
 		os.RemoveAll(t.folder) //nolint:errcheck // the next start does it
 	}
 	t.lock.Close()
@@ -159,7 +195,8 @@ const causeKilled = "The server was killed during the answer."
 // beginRunning keeps what the trace of the turn is if the process is killed.
 func (r *run) beginRunning() {
 	r.mu.Lock()
-	now := runningTurn{r.silentTrace(outcomeFailed, talk.Lost, causeKilled), r.question(), r.turn.Lang}
+	now := runningTurn{Trace: r.silentTrace(outcomeFailed, talk.Lost, causeKilled), Question: r.question(),
+		Lang: r.turn.Lang, UserID: r.turn.UserID, AgentID: r.turn.AgentID}
 	r.mu.Unlock()
 	r.hub.runningTurns.begin(now)
 }
@@ -167,6 +204,7 @@ func (r *run) beginRunning() {
 // ResumeCut returns a turn that was cut off because the server was killed, if its bot goes on with
 // the answer, and what stores the answer, to be told at the asker's next turn. Finish is called
 // once, with the part of the answer that came after the cut; it is nil if there is no such turn.
+// The turns are known until this process stops.
 func (h *Hub) ResumeCut(bot int64, turn string) (asked *talk.Turn, finish func(answer string, err error)) {
 	t := h.runningTurns
 	t.mu.Lock()
@@ -178,7 +216,7 @@ func (h *Hub) ResumeCut(bot int64, turn string) (asked *talk.Turn, finish func(a
 	}
 	delete(t.cut, turn)
 	asked = &talk.Turn{ID: tr.Turn, Bot: tr.Bot, Channel: tr.Channel, Person: tr.Person, Asker: tr.Asker,
-		Conversation: tr.Conversation, Lang: was.Lang, Parts: []talk.Part{{Text: was.Question}}}
+		Conversation: tr.Conversation, UserID: was.UserID, AgentID: was.AgentID, Lang: was.Lang, Parts: []talk.Part{{Text: was.Question}}}
 	return asked, func(answer string, err error) { h.finishCut(was, asked, answer, err) }
 }
 

@@ -247,6 +247,8 @@ func (h *pluginBot) adopt(c *conn, id string) bool {
 	h.mu.Lock()
 	t.conn, t.sent, t.nextSequence = c, true, anySequence
 	t.delivered.Store(true)
+	t.connector.askedAgain = maxAskedAgain // it is not asked again
+	h.markInProgress(id)
 	ctx, cancel := context.WithTimeout(h.s.ctx, maxAdopted)
 	t.connector.ctx, t.connector.cancel, t.connector.calls = ctx, cancel, map[string]*callResult{}
 	h.mu.Unlock()
@@ -274,6 +276,9 @@ func (h *pluginBot) collect(ctx context.Context, t *turn) (string, error) {
 		case n.command != nil, n.note, n.stalled: // for somebody who listens
 		default:
 			if err := t.wait(ctx, n.recheckAfter); err != nil {
+				if errors.Is(err, context.DeadlineExceeded) {
+					h.cancel(t)
+				}
 				return "", err
 			}
 		}

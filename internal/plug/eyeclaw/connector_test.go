@@ -224,7 +224,7 @@ func TestConnector_restarted(t *testing.T) {
 // Whoever waits for a connector that answers no pings is told before its socket is given up, and
 // gets the answer if it goes on.
 func TestConnector_quiet(t *testing.T) {
-	r := newConnectorRig(t, &lamp{}, func(o *Options) { o.Timings.Ping = 2 * time.Second })
+	r := newConnectorRig(t, &lamp{}, func(o *Options) { o.Timings.Ping = 4 * time.Second })
 	c := r.connector()
 	a := r.asked("t1")
 	c.expectMessage("execute_command")

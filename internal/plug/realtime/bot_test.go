@@ -282,13 +282,14 @@ func TestProviderTurns(t *testing.T) {
 		if h := <-heard; h != talk.SpeechBegan {
 			t.Error(h)
 		}
+		r.server.SpeechStopped()
+		if h := <-heard; h != talk.SpeechEnded { // which is when boards ask
+			t.Error(h)
+		}
 		q := turn()
 		q.Spoken = &talk.Spoken{Conversation: c, Playback: newPlayback()}
 		var got answered
-		answer := make(chan error)
-		go func() { answer <- r.Answer(t.Context(), q, got.emit) }()
-		r.server.SpeechStopped()
-		must(t, <-answer)
+		must(t, r.Answer(t.Context(), q, got.emit))
 		if got.text != "You said: hello" {
 			t.Errorf("%+v", got)
 		}
