@@ -216,7 +216,8 @@ func (h *Hub) ResumeCut(bot int64, turn string) (asked *talk.Turn, finish func(a
 	}
 	delete(t.cut, turn)
 	asked = &talk.Turn{ID: tr.Turn, Bot: tr.Bot, Channel: tr.Channel, Person: tr.Person, Asker: tr.Asker,
-		Conversation: tr.Conversation, UserID: was.UserID, AgentID: was.AgentID, Lang: was.Lang, Parts: []talk.Part{{Text: was.Question}}}
+		Conversation: tr.Conversation, UserID: was.UserID,
+		AgentID: was.AgentID, Lang: was.Lang, Parts: []talk.Part{{Text: was.Question}}}
 	return asked, func(answer string, err error) { h.finishCut(was, asked, answer, err) }
 }
 
