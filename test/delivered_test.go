@@ -27,6 +27,7 @@ func TestDeliveredTurnsAreInPostgres(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("TOLD_TURNS")); err == nil {
 		turns = n
 	}
+	patchbay() // is built before the disk is small
 	disk := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(disk), 0o755)) // PostgreSQL runs as another user
 	small := syscall.Mount("none", disk, "tmpfs", 0, "size=300m") == nil
