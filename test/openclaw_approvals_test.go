@@ -12,29 +12,17 @@ import (
 	"patchbay/internal/plug/openclaw/openclawtest"
 )
 
-// decided has OpenClaw's own programs decide about programs that the computer asks about: its
-// command line, and its MCP server.
-func (o *clawRuns) decided(t *testing.T) {
-	o.t = t
-	program, err := exec.LookPath("printenv")
-	must(t, err)
-	o.policyOf("--set", "ask")
-	// begins calls the computer, and returns what becomes of that.
-	begins := func(variable string) <-chan result {
-		done := make(chan result, 1)
-		go func() {
-			defer close(done)
-			done <- o.calls(o.command("system_run"), given{"command": []string{program, variable}, "cwd": "/"})
-		}()
-		return done
-	}
+// channelClient connects an MCP client to OpenClaw's MCP server, until the test ends. It returns a
+// function that calls a tool, which must succeed.
+func (h *clawServer) channelClient(t *testing.T) func(name string, args given, into any) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), openclawtest.Timeout)
-	defer cancel()
+	t.Cleanup(cancel)
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx,
-		&sdk.CommandTransport{Command: openclawtest.Command(t, o.socket(), o.operator, "mcp", "serve")}, nil)
+		&sdk.CommandTransport{Command: openclawtest.Command(t, h.socket(), h.operator, "mcp", "serve")}, nil)
 	must(t, err)
-	defer c.Close()
-	call := func(name string, args given, into any) {
+	t.Cleanup(func() { c.Close() })
+	return func(name string, args given, into any) {
 		t.Helper()
 		res, err := c.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
 		must(t, err)
@@ -45,7 +33,25 @@ func (o *clawRuns) decided(t *testing.T) {
 		must(t, err)
 		must(t, json.Unmarshal(text, into))
 	}
+}
 
+// decided has OpenClaw's own programs decide about programs that the computer asks about: its
+// command line, and its MCP server.
+func (o *clawRuns) decided(t *testing.T) {
+	o.t = t
+	program, err := exec.LookPath("printenv")
+	must(t, err)
+	o.policyOf("--set", "ask")
+	// begins starts a call of the computer. Its result arrives in the channel.
+	begins := func(variable string) <-chan result {
+		done := make(chan result, 1)
+		go func() {
+			defer close(done)
+			done <- o.calls(o.command("system_run"), given{"command": []string{program, variable}, "cwd": "/"})
+		}()
+		return done
+	}
+	call := o.channelClient(t)
 	call("conversations_list", given{}, &given{}) // it is connected
 	allowed := begins("LANG")
 	var event struct {

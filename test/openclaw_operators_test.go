@@ -3,14 +3,10 @@
 package test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/plug/openclaw/openclawtest"
@@ -80,23 +76,7 @@ func terminal(t *testing.T, h *clawServer) {
 // channelServer lists conversations, reads them and speaks in them, as an MCP client of OpenClaw's
 // MCP server.
 func channelServer(t *testing.T, h *clawServer) {
-	ctx, cancel := context.WithTimeout(t.Context(), openclawtest.Timeout)
-	defer cancel()
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx,
-		&sdk.CommandTransport{Command: openclawtest.Command(t, h.socket(), h.operator, "mcp", "serve")}, nil)
-	must(t, err)
-	defer c.Close()
-	call := func(name string, args given, into any) {
-		t.Helper()
-		res, err := c.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
-		must(t, err)
-		if res.IsError {
-			t.Fatalf("%s: %+v", name, res.Content)
-		}
-		text, err := json.Marshal(res.StructuredContent)
-		must(t, err)
-		must(t, json.Unmarshal(text, into))
-	}
+	call := h.channelClient(t)
 	type message struct {
 		Role    string
 		Content []struct{ Text string }

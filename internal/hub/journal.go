@@ -88,7 +88,7 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	)
 	for n := 1; n <= maxJournalFiles; n++ {
 		path := filepath.Join(folder, fmt.Sprintf(journalName, n))
-		f, err := lockJournal(path, mine < len(j.segments))
+		f, err := lockFile(path, mine < len(j.segments))
 		if err != nil {
 			j.close()
 			return nil, err
@@ -146,9 +146,9 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	return j, nil
 }
 
-// lockJournal opens and locks a file; nil if another process has it, or if it does not exist and
+// lockFile opens and locks a file; nil if another process has it, or if it does not exist and
 // create is false.
-func lockJournal(path string, create bool) (*os.File, error) {
+func lockFile(path string, create bool) (*os.File, error) {
 	flags := os.O_RDWR
 	if create {
 		flags |= os.O_CREATE

@@ -18,8 +18,9 @@ import (
 	"patchbay/internal/talk"
 )
 
-// runningTurnsFolder has a folder for each process, with the turns that it answers.
-const runningTurnsFolder = "turns.running"
+// runningTurnsFolder has a folder for each process, with the turns that it answers and a file that
+// it has locked.
+const runningTurnsFolder, runningLock = "turns.running", "lock"
 
 // runningTurn is a turn that is being answered, as it will be if the process is killed.
 type runningTurn struct {
@@ -72,45 +73,23 @@ func (t *runningTurns) open(all string) error {
 		if err := os.MkdirAll(mine, 0o700); err != nil {
 			return err
 		}
-		lock, err := lockRunning(mine)
-		if err != nil {
-			os.RemoveAll(mine) //nolint:errcheck // nothing is in it
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			return err
-		}
-		if lock == nil {
-			continue
-		}
-		there, err := os.Stat(lock.Name())
-		if here, err2 := lock.Stat(); err == nil && err2 == nil && os.SameFile(here, there) {
+		lock, err := lockFile(filepath.Join(mine, runningLock), true)
+		switch {
+		case lock != nil:
 			t.folder, t.lock = mine, lock
 			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			os.RemoveAll(mine) //nolint:errcheck // nothing is in it
+			return err
 		}
-		lock.Close()
 	}
 	return errors.New("other processes took each new folder")
-}
-
-// lockRunning locks a folder; nil if another process has it.
-func lockRunning(folder string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	locked, err := store.LockFile(f)
-	if err != nil || !locked {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // recover passes the traces in the folder of a killed process to save. It does nothing if the
 // process lives.
 func (t *runningTurns) recover(folder string, save func(store.Trace) error) error {
-	lock, err := lockRunning(folder)
+	lock, err := lockFile(filepath.Join(folder, runningLock), true)
 	if err != nil || lock == nil {
 		return err
 	}
@@ -226,7 +205,8 @@ func (h *Hub) finishCut(was runningTurn, asked *talk.Turn, answer string, err er
 	tr := was.Trace
 	end := &turnEnd{Late: &lateEnd{Turn: tr.Turn, After: h.Now().Sub(tr.At)}}
 	if err != nil || answer == "" {
-		h.Logger.Info("the rest of an answer that was cut off did not come", "turn", tr.Turn, "bot", tr.Bot, "cause", err)
+		h.Logger.Info("the rest of an answer that was cut off did not come", "turn", tr.Turn, "bot", tr.Bot,
+			"cause", err)
 	} else {
 		if tr.Question != "" { // its content is kept
 			end.Late.Answer = answer

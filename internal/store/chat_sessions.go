@@ -23,7 +23,8 @@ type ChatSession struct {
 // ChatSessions accesses the table of chat sessions.
 type ChatSessions struct{ db *DB }
 
-const chatSessionColumns = `owner, bot, name, conversation, label, pinned, archived_at, created_at, updated_at, verbosity`
+const chatSessionColumns = `owner, bot, name, conversation, label, pinned, archived_at, created_at,
+	updated_at, verbosity`
 
 func readChatSession(s scanner) (c ChatSession, err error) {
 	var created, updated int64

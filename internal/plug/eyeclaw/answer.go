@@ -225,8 +225,8 @@ func (h *pluginBot) next(t *turn) step {
 	return step{recheckAfter: recheckAfter}
 }
 
-// quietAt returns when the asker is told that the connector answers no pings, before its socket is
-// given up; zero if it has none. The caller holds h.mu.
+// quietAt returns the time at which the asker is told that the connector does not answer pings;
+// zero if the turn has no connected connector. Its socket is closed later. The caller holds h.mu.
 func (t *turn) quietAt() time.Time {
 	if t.conn == nil || !t.disconnectedAt.IsZero() || !t.conn.bot.isConnector() {
 		return time.Time{}

@@ -117,17 +117,8 @@ func execRequest(a *store.Approval) wire.ExecRequest {
 func pluginRequest(a *store.Approval) wire.PluginRequest {
 	return wire.PluginRequest{Title: cut(cmp.Or(a.Title, a.Tool), wire.MaxApprovalTitle),
 		Description: cut(a.Provider+", "+approvalAsker(a), wire.MaxApprovalDescription),
-		Detail:      cut(pin.Visible(a.Args), wire.MaxApprovalDetail), Severity: wire.SeverityWarning, PluginID: "patchbay",
-		ToolName: a.Tool, AllowedDecisions: allowedDecisions(a)}
-}
-
-// cut limits a text to a number of characters.
-func cut(text string, most int) string {
-	r := []rune(text)
-	if len(r) <= most {
-		return text
-	}
-	return string(r[:most-1]) + "…"
+		Detail:      cut(pin.Visible(a.Args), wire.MaxApprovalDetail), Severity: wire.SeverityWarning,
+		PluginID: "patchbay", ToolName: a.Tool, AllowedDecisions: allowedDecisions(a)}
 }
 
 func approvalRequest(a *store.Approval) any {
@@ -159,9 +150,6 @@ func (g *Gateway) ApprovalDecided(_ context.Context, a store.Approval) {
 func (g *Gateway) approvalList(kind string) func(context.Context, *conn, []byte) (any, *wire.Error) {
 	return func(ctx context.Context, c *conn, _ []byte) (any, *wire.Error) {
 		out := []wire.Approval{}
-		if kind == "" {
-			return out, nil
-		}
 		list, err := g.Store.Approvals.Waiting(ctx, c.person.ID, time.Now())
 		if err != nil {
 			return nil, g.internalError(err)
@@ -251,7 +239,7 @@ func (g *Gateway) decide(ctx context.Context, c *conn, params []byte, kind strin
 	case a.State != store.ApprovalWaiting:
 		return a, false, nil
 	case !slices.Contains(allowedDecisions(&a), decision):
-		return a, false, wire.ApprovalNotAlways
+		return a, false, wire.DecisionUnavailable
 	case g.Decide == nil:
 		return a, false, unknown
 	case hasEnd(params):

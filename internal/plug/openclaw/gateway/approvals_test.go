@@ -22,7 +22,8 @@ import (
 func (r *rig) ask(a store.Approval) string {
 	r.t.Helper()
 	a.ID, a.ArgsHash = uuid.NewString(), uuid.NewString()
-	a.Person, a.Caller, a.Tool, a.Title, a.Provider = r.Person.ID, "assistant", "node-desk_system_run", "git status", "Desk"
+	a.Person, a.Caller, a.Tool, a.Title, a.Provider = r.Person.ID, "assistant", "node-desk_system_run", "git status",
+		"Desk"
 	a.Asked = time.Now()
 	a.Expires = a.Asked.Add(time.Minute)
 	if a.Kind != "" {
@@ -75,7 +76,8 @@ func TestOperatorDecides(t *testing.T) {
 	}
 	a := decoded[asked](t, op.await(wire.EventExecRequested, nil))
 	if q := a.Request; q.Command != "git status" || q.NodeID != n.ID() || q.Host != "node" || *q.CWD != "/home" ||
-		q.EnvKeys[0] != "LANG" || q.WarningText != "asked by assistant; in /home; with the variables LANG" || len(q.AllowedDecisions) != 3 {
+		q.EnvKeys[0] != "LANG" || q.WarningText != "asked by assistant; in /home; with the variables LANG" ||
+		len(q.AllowedDecisions) != 3 {
 		t.Errorf("%+v", q)
 	}
 	if list := call[[]asked](op, wire.MethodExecList, m{}); len(list) != 1 || list[0].ID != a.ID {
@@ -142,7 +144,7 @@ func TestApprovalSnapshots(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	resolve := m{"id": id, "kind": wire.ApprovalPlugin, "decision": wire.AllowAlways}
-	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.ApprovalNotAlways.Message {
+	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.DecisionUnavailable.Message {
 		t.Errorf("%v", e)
 	}
 	resolve["decision"] = wire.Deny
@@ -157,8 +159,9 @@ func TestApprovalSnapshots(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// Nobody allows what they cannot see.
-	resolve["id"], resolve["decision"] = r.ask(store.Approval{Args: `{"text":"` + strings.Repeat("x", 20<<10) + `"}`}), wire.AllowOnce
-	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.ApprovalNotAlways.Message {
+	long := r.ask(store.Approval{Args: `{"text":"` + strings.Repeat("x", 20<<10) + `"}`})
+	resolve["id"], resolve["decision"] = long, wire.AllowOnce
+	if e := op.refused(wire.MethodApprovalResolve, resolve); e.Message != wire.DecisionUnavailable.Message {
 		t.Errorf("%v", e)
 	}
 	key, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID, Name: "assistant",

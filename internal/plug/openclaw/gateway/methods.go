@@ -95,7 +95,7 @@ func (g *Gateway) methodTable() map[string]method {
 
 		wire.MethodExecList:        {wire.ShapeExecList, "", g.approvalList(wire.ApprovalExec)},
 		wire.MethodPluginList:      {wire.ShapePluginList, "", g.approvalList(wire.ApprovalPlugin)},
-		wire.MethodSystemList:      {run: g.approvalList("")},
+		wire.MethodSystemList:      {run: g.approvalList(wire.ApprovalSystem)},
 		wire.MethodExecGet:         {wire.ShapeExecGet, "", g.execApproval},
 		wire.MethodExecResolve:     {wire.ShapeExecResolve, "", g.approvalResolve(wire.ApprovalExec)},
 		wire.MethodPluginResolve:   {wire.ShapePluginResolve, "", g.approvalResolve(wire.ApprovalPlugin)},

@@ -132,7 +132,8 @@ var knownNames = strings.Fields(`
 	event:chat:status event:chat:delta event:chat:final event:chat:aborted event:chat:error
 	event:device.pair.requested event:device.pair.resolved event:node.pair.requested event:node.pair.resolved
 	event:node.invoke.request event:node.hostStats event:mcp.notification
-	event:session.tool event:exec.approval.requested event:exec.approval.resolved event:plugin.approval.requested event:plugin.approval.resolved
+	event:session.tool event:exec.approval.requested event:exec.approval.resolved
+	event:plugin.approval.requested event:plugin.approval.resolved
 
 	result:connect result:health result:status result:system-presence result:agents.list result:sessions.list
 	result:node.list result:node.describe result:node.invoke result:node.rename

@@ -60,7 +60,8 @@ func (g *Gateway) rowOf(ctx context.Context, bot store.Bot, x store.ChatSession,
 		Key: s.key, SessionID: x.Conversation, Kind: "direct", Label: x.Label, DisplayName: x.Label, Channel: channel,
 		AgentID: s.agent, ChatType: "direct", IsMain: x.Name == mainAgent, Created: millis(x.Created),
 		Updated: millis(x.Updated), LastActivity: millis(x.Updated), Archived: !x.Archived.IsZero(),
-		ArchivedAt: millis(x.Archived), Pinned: x.Pinned, Verbose: x.Verbosity, Status: "done", ActiveRuns: []string{}, SharingRole: "owner",
+		ArchivedAt: millis(x.Archived), Pinned: x.Pinned, Verbose: x.Verbosity, Status: "done",
+		ActiveRuns: []string{}, SharingRole: "owner",
 		Route: route{channel, s.key}, LastChannel: channel, LastTo: s.key,
 	}
 	for _, r := range g.runs.running(x.Owner, s.key) {
@@ -80,7 +81,11 @@ func (g *Gateway) rowOf(ctx context.Context, bot store.Bot, x store.ChatSession,
 
 // shorten returns a text in one line with at most so many characters.
 func shorten(text string, most int) string {
-	text = strings.Join(strings.Fields(text), " ")
+	return cut(strings.Join(strings.Fields(text), " "), most)
+}
+
+// cut limits a text to a number of characters.
+func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}

@@ -14,6 +14,7 @@ const (
 const (
 	ApprovalExec   = "exec"
 	ApprovalPlugin = "plugin"
+	ApprovalSystem = "system-agent" // of OpenClaw's own; there are none here
 )
 
 // Approval is a call that waits for a decision (src/gateway/server-methods/approval-shared.ts).
@@ -38,7 +39,7 @@ type ExecRequest struct {
 	AllowedDecisions []string `json:"allowedDecisions"`
 }
 
-// HostNode says that a program runs on a node, and not on the gateway.
+// HostNode is the host of a program that runs on a node; others run on the gateway.
 const HostNode = "node"
 
 // Limits of a [PluginRequest], in characters (PluginApprovalRequestParams in the schema).
@@ -142,7 +143,7 @@ var (
 		Details: json.RawMessage(`{"reason":"APPROVAL_NOT_FOUND"}`)}
 	ApprovalDecided = &Error{Code: InvalidRequest, Message: "approval already resolved",
 		Details: json.RawMessage(`{"reason":"APPROVAL_ALREADY_RESOLVED"}`)}
-	ApprovalNotAlways = &Error{Code: InvalidRequest, Message: "this decision is unavailable for this command",
+	DecisionUnavailable = &Error{Code: InvalidRequest, Message: "this decision is unavailable for this command",
 		Details: json.RawMessage(`{"reason":"APPROVAL_ALLOW_ALWAYS_UNAVAILABLE"}`)}
 )
 
@@ -155,7 +156,7 @@ var (
 	ShapePluginResolve = &Shape{MethodPluginResolve, approvalDecision}
 	ShapeApprovalGet   = &Shape{MethodApprovalGet, []field{requiredText("id")}}
 	ShapeApproveOne    = &Shape{MethodApprovalResolve, append([]field{
-		enumField("kind", ApprovalExec, ApprovalPlugin, "system-agent").makeRequired()}, approvalDecision...)}
+		enumField("kind", ApprovalExec, ApprovalPlugin, ApprovalSystem).makeRequired()}, approvalDecision...)}
 )
 
 var approvalDecision = []field{requiredText("id"),
