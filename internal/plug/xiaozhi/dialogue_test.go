@@ -62,14 +62,15 @@ func withEngines(links ...engine.Link) func(*xiaozhi.Options) {
 	}
 }
 
-// bindScript has a script answer a board.
-func (h *testServer) bindScript(ctx context.Context, b *sim.Board, f hubtest.Func) {
+// bindScript has a script answer a board, and returns its bot.
+func (h *testServer) bindScript(ctx context.Context, b *sim.Board, f hubtest.Func) store.Bot {
 	h.t.Helper()
 	bot := h.AddScript(h.t, nil, f)
 	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())
 	must(h.t, err)
 	must(h.t, h.Store.Devices.Bind(ctx, d.Number, bot.Number))
 	must(h.t, h.boards.Refresh(ctx))
+	return bot
 }
 
 func weather(_ context.Context, turn *talk.Turn, emit talk.Emit) error {

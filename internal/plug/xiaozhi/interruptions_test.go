@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,34 +24,52 @@ import (
 )
 
 // TestRandomInterruptions interrupts answers with the button at random times, on many boards at
-// once. The boards check that the last packet and tts/stop come in time and that no sound comes
-// after it, and the test that nothing of an answer is shown in the next. With CHECK_ALL there are
-// 10,000.
+// once, over both transports. The last packet and tts/stop come in time, no sound comes after it,
+// nothing of an answer is shown in the next, and the history has what was played. With CHECK_ALL
+// there are 10,000.
 func TestRandomInterruptions(t *testing.T) {
 	t.Parallel()
-	boards, times := 10, 12
-	if os.Getenv("CHECK_ALL") != "" {
-		boards, times = 25, 400
+	for _, mqtt := range []bool{false, true} {
+		t.Run(map[bool]string{false: "websocket", true: "mqtt"}[mqtt], func(t *testing.T) {
+			t.Parallel()
+			boards, times := 5, 12
+			if os.Getenv("CHECK_ALL") != "" {
+				boards, times = 13, 400
+			}
+			interruptedAtRandom(t, mqtt, boards, times)
+		})
 	}
+}
+
+func interruptedAtRandom(t *testing.T, mqtt bool, boards, times int) {
 	ctx := limit(t, time.Duration(times)*30*time.Second)
-	h := newTestServer(t, testServerOptions{boards: withoutFillers(streaming(20*time.Millisecond,
+	h := newTestServer(t, testServerOptions{mqtt: mqtt, boards: withoutFillers(streaming(20*time.Millisecond,
 		func(utterance int, _ time.Duration, _ bool) string { return fmt.Sprintf("question %d", utterance) }))})
 	var all sync.WaitGroup
 	errs := make([]error, boards)
+	var mu sync.Mutex
+	var aborts []sim.Abort
 	for i := range boards {
 		b := h.device(sim.Options{Lang: "en-US", Mode: wire.ModeManual})
 		must(t, b.Boot(ctx))
-		h.bindScript(ctx, b, hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
-			return emit(talk.Text(fmt.Sprintf("This is for %[1]s. It has a second part for %[1]s. ", turn.Text())))
+		bot := h.bindScript(ctx, b, hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+			return emit(talk.Text(strings.Join(twoParts(turn.Text()), " ")))
 		}))
 		said := spoken(t)[4:17]
 		all.Go(func() {
+			shown := map[string]int{}
 			for n := range times {
 				if errs[i] == nil {
-					errs[i] = interrupted(ctx, b, said, n%2 == 0, rand.N(700*time.Millisecond))
+					errs[i] = interrupted(ctx, b, said, n%2 == 0, rand.N(700*time.Millisecond), shown)
 				}
 			}
 			clean(t, b)
+			if errs[i] == nil {
+				h.historyIs(ctx, b, bot, shown, times)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			aborts = append(aborts, b.Report().Aborts...)
 		})
 	}
 	all.Wait()
@@ -58,6 +77,54 @@ func TestRandomInterruptions(t *testing.T) {
 		must(t, err)
 	}
 	h.noTurnFailed()
+	endInTime(t, aborts)
+}
+
+// twoParts are the sentences of the answer to a question.
+func twoParts(question string) []string {
+	return []string{"This is for " + question + ".", "It has a second part for " + question + "."}
+}
+
+// historyIs checks that the history has the sentences of each answer that were shown, or all but
+// the last of those, which the board may have been about to play.
+func (h *testServer) historyIs(ctx context.Context, b *sim.Board, bot store.Bot, shown map[string]int, most int) {
+	h.t.Helper()
+	person := xiaozhi.Kind + ":" + b.MAC()
+	exchanges, err := h.Store.Conversations.Last(ctx, bot.Number, person, person, most)
+	if err != nil || len(exchanges) == 0 {
+		h.t.Errorf("%d exchanges: %v", len(exchanges), err)
+	}
+	for _, e := range exchanges {
+		parts, n := twoParts(e.Question), shown[e.Question]
+		played := strings.TrimSuffix(e.Answer, " (unfinished)")
+		if played != strings.Join(parts[:n], " ") && played != strings.Join(parts[:max(n-1, 0)], " ") {
+			h.t.Errorf("%d sentences were shown, and the history has %q", n, e.Answer)
+		}
+	}
+}
+
+// endInTime checks that the sound of aborted answers ended within 100 ms, and that they ended in
+// 200 ms: nearly all of them, or most on a machine that is busy with other tests.
+func endInTime(t *testing.T, aborts []sim.Abort) {
+	t.Helper()
+	if len(aborts) == 0 {
+		t.Fatal("no answer was aborted")
+	}
+	nearly := len(aborts) / 2
+	if os.Getenv("CHECK_ALL") != "" {
+		nearly = len(aborts) * 95 / 100
+	}
+	var sounds, stops []time.Duration
+	for _, a := range aborts {
+		sounds, stops = append(sounds, a.Sound), append(stops, a.Stop)
+	}
+	slices.Sort(sounds)
+	slices.Sort(stops)
+	t.Logf("%d answers were aborted; the last sound came within %v, tts/stop within %v; at most %v and %v", len(aborts),
+		sounds[nearly], stops[nearly], sounds[len(sounds)-1], stops[len(stops)-1])
+	if sounds[nearly] > 100*time.Millisecond || stops[nearly] > 200*time.Millisecond {
+		t.Error("they do not end in time")
+	}
 }
 
 // noTurnFailed checks that no turn is counted as failed: an interrupted answer is none.
@@ -98,8 +165,10 @@ func withoutFillers(options func(*xiaozhi.Options)) func(*xiaozhi.Options) {
 }
 
 // interrupted asks, interrupts the answer a time after the board expects it, or after its first
-// sentence, and returns an error if it has a part of another one.
-func interrupted(ctx context.Context, b *sim.Board, said [][]byte, began bool, after time.Duration) error {
+// sentence, and returns an error if it has a part of another one. shown gets the number of its
+// sentences, by question.
+func interrupted(ctx context.Context, b *sim.Board, said [][]byte, began bool, after time.Duration,
+	shown map[string]int) error {
 	if err := b.Hold(ctx); err != nil {
 		return err
 	}
@@ -127,6 +196,7 @@ func interrupted(ctx context.Context, b *sim.Board, said [][]byte, began bool, a
 		return err
 	}
 	a := b.LastAnswer()
+	shown[a.Transcript] = len(a.Sentences)
 	for _, s := range a.Sentences {
 		if !strings.HasSuffix(s, " "+a.Transcript+".") {
 			return fmt.Errorf("the answer to %q says %q", a.Transcript, s)
@@ -167,7 +237,7 @@ func TestRandomSpeechInterruptions(t *testing.T) {
 		}})
 		must(t, b.Boot(ctx))
 		h.bindScript(ctx, b, hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
-			return emit(talk.Text(fmt.Sprintf("This is for %[1]s. It has a second part for %[1]s. ", turn.Text())))
+			return emit(talk.Text(strings.Join(twoParts(turn.Text()), " ")))
 		}))
 		must(t, b.Press(ctx))
 		all.Go(func() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,12 +24,13 @@ const frame = 60 * time.Millisecond
 type script struct {
 	mu   sync.Mutex
 	sent []string
+	at   []time.Time
 }
 
 func (s *script) add(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = append(s.sent, what)
+	s.sent, s.at = append(s.sent, what), append(s.at, time.Now())
 }
 
 func (s *script) Text(b []byte) error {
@@ -265,15 +267,23 @@ func TestNoticeWaitsForSilence(t *testing.T) {
 }
 
 // Whatever happens when: each start has its stop, packets are between them and in their order.
-// Music that was interrupted may lack the packet that was due next.
+// Music that was interrupted may lack the packet that was due next. After an interruption, the last
+// packet of what played is sent within 100 ms, and tts/stop within 200 ms. With CHECK_ALL there are
+// some 14,000 interruptions.
 func TestInterruptions(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds, cuts := uint64(300), 0
+	if os.Getenv("CHECK_ALL") != "" {
+		seeds = 3500
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 17))
 		onStage(t, func(t *testing.T, s *stage) {
+			music := map[byte]bool{}
 			for i := range 12 {
 				src := &sentences{name: string(rune('a' + i)), each: 1 + r.IntN(3), total: 1 + r.IntN(8),
 					delay: time.Duration(r.IntN(300)) * time.Millisecond}
 				p := Priority(r.IntN(4))
+				music[src.name[0]] = p == Music
 				generation := s.Generation()
 				s.all.Go(func() {
 					_, err := s.Play(t.Context(), p, generation, src)
@@ -283,13 +293,55 @@ func TestInterruptions(t *testing.T) {
 				})
 				time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 				if r.IntN(3) == 0 {
-					s.stopPlayback(r.IntN(2) == 0)
-					s.out.add(fmt.Sprint("cut", i))
+					cuts++
+					all := r.IntN(2) == 0
+					s.out.add(fmt.Sprint(cutWord[all], i))
+					s.stopPlayback(all)
 				}
 			}
 			s.all.Wait()
 			checkScript(t, s.out.String())
+			checkCuts(t, s.out, music)
 		})
+	}
+	t.Logf("%d interruptions", cuts)
+}
+
+// cutWord is what a script says of an interruption, of music too or not, before the number of the
+// last sound that had been asked for.
+var cutWord = map[bool]string{true: "cut-all", false: "cut"}
+
+// checkCuts checks how soon sounds end after an interruption. Music goes on later, if the
+// interruption was not of music too.
+func checkCuts(t *testing.T, s *script, music map[byte]bool) {
+	t.Helper()
+	speaking := false
+	for i, w := range s.sent {
+		number, all := strings.CutPrefix(w, "cut-all")
+		if !all && !strings.HasPrefix(w, "cut") {
+			if !strings.HasSuffix(w, ":") {
+				speaking = w != "stop"
+			}
+			continue
+		}
+		var last int
+		if _, err := fmt.Sscan(strings.TrimPrefix(number, "cut"), &last); err != nil {
+			t.Fatal(err)
+		}
+		stopped := !speaking
+		for j, next := range s.sent[i+1:] {
+			after := s.at[i+1+j].Sub(s.at[i])
+			switch {
+			case strings.HasPrefix(next, "cut"), strings.HasSuffix(next, ":"):
+			case next == "stop" || next == "start":
+				if !stopped && after > 200*time.Millisecond {
+					t.Errorf("%s comes %v after %s: %v", next, after, w, s.sent)
+				}
+				stopped = true
+			case next[0] <= 'a'+byte(last) && (all || !music[next[0]]) && after > 100*time.Millisecond:
+				t.Errorf("%s is sent %v after %s: %v", next, after, w, s.sent)
+			}
+		}
 	}
 }
 

@@ -86,11 +86,13 @@ type inspector struct {
 	open           bool // between tts/start and tts/stop
 	startAt        time.Time
 	stopAt         time.Time
-	sentenceAt     time.Time // of a subtitle whose audio has not arrived
-	abortedAt      time.Time // of an abort without a tts/stop yet
-	aborted        bool      // the current answer was aborted
-	ends           time.Time // when everything received has played
-	last           time.Time // arrival of the last packet
+	sentenceAt     time.Time     // of a subtitle whose audio has not arrived
+	abortedAt      time.Time     // of an abort without a tts/stop yet
+	stalledAtAbort time.Duration // stalledTime at that moment
+	soundAfter     time.Duration // from the abort to the last audio since
+	aborted        bool          // the current answer was aborted
+	ends           time.Time     // when everything received has played
+	last           time.Time     // arrival of the last packet
 	burst          int
 	burstAt        time.Time
 	packets        int // packets of the current answer
@@ -111,6 +113,15 @@ func (i *inspector) stalled() time.Duration {
 		return 0
 	}
 	return i.stalledTime() - i.stalledAtStart
+}
+
+// sinceAbort returns the time since the abort in which the process ran.
+func (i *inspector) sinceAbort(now time.Time) time.Duration {
+	d := now.Sub(i.abortedAt)
+	if i.stalledTime != nil {
+		d -= i.stalledTime() - i.stalledAtAbort
+	}
+	return max(d, 0)
 }
 
 // start handles tts/start.
@@ -140,6 +151,9 @@ func (i *inspector) sentence(now time.Time) { i.sentenceAt = now }
 func (i *inspector) stop(now time.Time) {
 	switch {
 	case !i.abortedAt.IsZero():
+		if len(i.report.Aborts) < maxAborts {
+			i.report.Aborts = append(i.report.Aborts, Abort{Sound: i.soundAfter, Stop: i.sinceAbort(now)})
+		}
 		if late := now.Sub(i.abortedAt); late > abortStop+i.slack() {
 			i.violate("C9", "the stop comes %v after the abort", late.Round(time.Millisecond))
 		}
@@ -156,8 +170,12 @@ func (i *inspector) stop(now time.Time) {
 
 // abort notes that the board aborted the answer.
 func (i *inspector) abort(now time.Time) {
-	if i.open {
-		i.abortedAt, i.aborted = now, true
+	if !i.open {
+		return
+	}
+	i.abortedAt, i.aborted, i.soundAfter = now, true, 0
+	if i.stalledTime != nil {
+		i.stalledAtAbort = i.stalledTime()
 	}
 }
 
@@ -173,6 +191,10 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 			i.violate("C6", "there is audio outside of start and stop")
 		}
 		return
+	case !i.abortedAt.IsZero():
+		i.soundAfter = i.sinceAbort(now)
+	}
+	switch {
 	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack():
 		i.violate("C9", "there is audio %v after an abort", now.Sub(i.abortedAt).Round(time.Millisecond))
 		return

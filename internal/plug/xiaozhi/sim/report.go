@@ -62,10 +62,23 @@ type Report struct {
 	LastInitialize            string   // its params
 	Heard                     []string // notifications of the server: method and params; the last 16
 
+	// Aborts has the answers that the board aborted, at most the first maxAborts.
+	Aborts []Abort
+
 	// Intervals is a histogram of the times between packets, in steps of [IntervalStep]; the last
 	// step has all longer ones. The first packets of an answer, which arrive at once, are not
 	// counted. Nil: no audio.
 	Intervals []int
+}
+
+// maxAborts limits Report.Aborts.
+const maxAborts = 1000
+
+// Abort is how long the server went on after a board had aborted an answer. The time that this
+// process did not run, as [Options].Stalled says, is not counted.
+type Abort struct {
+	Sound time.Duration // to the last audio packet; 0: there was none
+	Stop  time.Duration // to tts/stop
 }
 
 // Report returns what the board observed so far. Overdue reactions of the server count as
@@ -76,7 +89,7 @@ func (b *Board) Report() Report {
 	b.overdue(time.Now())
 	r := b.report
 	r.Violations, r.Heard = slices.Clone(r.Violations), slices.Clone(r.Heard)
-	r.Intervals = slices.Clone(r.Intervals)
+	r.Intervals, r.Aborts = slices.Clone(r.Intervals), slices.Clone(r.Aborts)
 	return r
 }
 
