@@ -15,12 +15,14 @@
 //
 // The server is a process of its own. The boards and the engines are simulated in this one, whose
 // processor time is printed too: on a small machine both compete for the processors, so figures
-// with 100 boards are upper bounds.
+// with 100 boards are upper bounds. Figures over their budget are marked with an exclamation mark,
+// and the exit status is 1 then.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -130,10 +132,18 @@ func run(ctx context.Context, out io.Writer, o options) error {
 			}
 		}
 	}
-	if !o.json {
-		return nil
+	if o.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(all); err != nil {
+			return err
+		}
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(all)
+	if slices.ContainsFunc(all.Results, func(r *result) bool { return len(r.Missed) > 0 }) {
+		return errMissed
+	}
+	return nil
 }
+
+// errMissed means that a figure is over its budget. It is printed with the others.
+var errMissed = errors.New("a budget is missed")

@@ -145,6 +145,22 @@ func (b *bench) report(r *result, s scene) {
 		}
 	}
 	slices.Sort(r.Missed)
+	r.judge(s)
+}
+
+// judge compares what the server used, and what boards got, with the limits of the scene.
+func (r *result) judge(s scene) {
+	miss := func(missed bool, format string, args ...any) {
+		if missed {
+			r.Missed = append(r.Missed, fmt.Sprintf(format, args...))
+		}
+	}
+	miss(s.cores > 0 && r.Server > s.cores, "the server uses %.2f of %.1f cores", r.Server, s.cores)
+	miss(s.memory > 0 && r.Memory > s.memory, "the server uses %.0f of %.0f MiB", r.Memory, s.memory)
+	if s.steady {
+		miss(r.Underrun+r.Dropped > 0, "boards had nothing to play %d times, and dropped %d packets", r.Underrun, r.Dropped)
+		miss(float64(r.Late) > mostLate*float64(r.Down), "%d of %d packets are late", r.Late, r.Down)
+	}
 }
 
 // document is everything that was measured.

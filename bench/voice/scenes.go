@@ -21,7 +21,16 @@ type scene struct {
 	question time.Duration
 	sound    time.Duration // of an answer
 	budgets  []budget
+	cores    float64 // most that the server may use; 0: any number
+	memory   float64 // most that the server may use, in MiB; 0: any size
+	steady   bool    // no board may lack sound, and hardly a packet may be late
 }
+
+// mostLate is the part of the packets of a steady scene that may be late.
+const mostLate = 0.001
+
+// idle is the scene in which nobody talks.
+var idle = scene{name: "idle", boards: 300, cores: 0.5}
 
 // budget is what a figure must not exceed.
 type budget struct {
@@ -43,7 +52,7 @@ var scenes = []scene{
 		budgets: []budget{{stageAll, .5, 1, 1650 * time.Millisecond}}},
 	{name: "load", boards: 100, listen: 150 * time.Millisecond, think: 400 * time.Millisecond, tokens: 30,
 		speak: 300 * time.Millisecond, early: true, question: 3 * time.Second, sound: 5 * time.Second,
-		budgets: []budget{{stageOwn, .95, 100, 150 * time.Millisecond}}},
+		budgets: []budget{{stageOwn, .95, 100, 150 * time.Millisecond}}, cores: 1.6, memory: 600, steady: true},
 }
 
 func named(name string) func(scene) bool { return func(s scene) bool { return s.name == name } }

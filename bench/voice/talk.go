@@ -26,8 +26,6 @@ const (
 	// answer and the next question: they would talk in step otherwise.
 	ramp = 4 * time.Second
 	gap  = 300 * time.Millisecond
-	// idleBoards is the number of boards in the scene idle.
-	idleBoards = 300
 )
 
 // leads are the waits after tts/start: boards drop packets that come before they have changed their
@@ -175,7 +173,7 @@ func measureTalk(ctx context.Context, o options, s scene, boards int) (*result, 
 func measureIdle(ctx context.Context, o options) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b, err := start(ctx, o, scene{}, idleBoards)
+	b, err := start(ctx, o, idle, idle.boards)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +184,11 @@ func measureIdle(ctx context.Context, o options) (*result, error) {
 		}
 	}
 	_ = netx.Wait(ctx, warmup)
-	return b.measure(ctx, o, "idle")
+	r, err := b.measure(ctx, o, idle.name)
+	if err == nil {
+		r.judge(idle)
+	}
+	return r, err
 }
 
 // measure measures the server while boards do something.

@@ -96,6 +96,41 @@ func (n Noise) behind(random *rand.Rand, c Clip, all []Clip) []int16 {
 	return pcm
 }
 
+// Television has a television play for so long, with voices and music, and nobody speak. It returns
+// how long each utterance lasted that was heard, and how much of it was heard at the end.
+func Television(ctx context.Context, all []Clip, length time.Duration) (ended []time.Duration, last time.Duration,
+	err error) {
+	encoders := opus.NewEncoderPool(1)
+	defer encoders.Close(context.WithoutCancel(ctx)) //nolint:errcheck // its encoder is returned
+	random := rand.New(rand.NewPCG(1, 2))
+	n := int(length * second / time.Second)
+	voices, tune := babble(random, n, all), music(random, n, all)
+	const loudness = math.MaxInt16 / 10
+	ofVoices, ofTune := loudness/rms(voices), loudness/rms(tune)/10
+	pcm := make([]int16, n)
+	for i := range pcm {
+		pcm[i] = int16(max(math.MinInt16, min(math.MaxInt16, ofVoices*voices[i]+ofTune*tune[i])))
+	}
+	packets, err := encode(ctx, encoders, pcm, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Duration(-1)
+	for _, m := range listen(packets) {
+		switch m.event {
+		case endpoint.Began:
+			began = m.at
+		case endpoint.Ended:
+			ended = append(ended, m.at-began)
+			began = -1
+		}
+	}
+	if began >= 0 {
+		last = length - began
+	}
+	return ended, last, nil
+}
+
 func encode(ctx context.Context, encoders *opus.EncoderPool, pcm []int16, dtx bool) (packets [][]byte, err error) {
 	e := opus.Encoding{SampleRate: second, Frame: frame, DTX: dtx}
 	encoder, err := encoders.Open(ctx, e)
