@@ -10,6 +10,7 @@ var (
 	VoiceServices  = define("GET /api/v1/voice/services", "List the services of which one key is enough for a conversation", (*control.Service).VoiceServices)
 	SetUpVoice     = define("POST /api/v1/voice/setup", "Make and test speech engines and a bot from a key or from addresses", (*control.Service).SetUpVoice).lasting(checkLimit)
 	VoiceUsage     = define("GET /api/v1/voice/usage", "Return what boards have used of speech engines, by day, person, device and engine", (*control.Service).VoiceUsage)
+	VoiceLatency   = define("GET /api/v1/voice/latency", "Return how fast the last spoken turns were answered, stage by stage", (*control.Service).VoiceLatency)
 	EngineKinds    = define("GET /api/v1/voice/kinds", "List the kinds of speech engines with their settings", (*control.Service).EngineKinds)
 	ListEngines    = define("GET /api/v1/voice/engines", "List speech engines in their order, with their status", (*control.Service).ListEngines)
 	AddEngine      = define("POST /api/v1/voice/engines", "Add a speech engine", (*control.Service).AddEngine).lasting(checkLimit)
@@ -24,6 +25,6 @@ var (
 
 // voiceOperations adds the operations on speech engines.
 func (s *Server) voiceOperations() {
-	s.operate(VoiceServices, SetUpVoice, VoiceUsage, EngineKinds, ListEngines, AddEngine, ShowEngine, ChangeEngine,
-		RemoveEngine, MoveEngine, CheckEngine, SayWithEngine, HearWithEngine)
+	s.operate(VoiceServices, SetUpVoice, VoiceUsage, VoiceLatency, EngineKinds, ListEngines, AddEngine, ShowEngine,
+		ChangeEngine, RemoveEngine, MoveEngine, CheckEngine, SayWithEngine, HearWithEngine)
 }

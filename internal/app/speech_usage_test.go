@@ -191,6 +191,8 @@ func TestSpeechUsageAndLimits(t *testing.T) {
 		}
 	}
 
+	b.latency(ctx, int(sums.Total.Uses)/2)
+
 	must(t, usage.Add(ctx, []store.SpeechUseKey{{Day: "2026-11-25", Owner: b.owner.ID, Device: 99, Engine: "elsewhere"}},
 		[]store.SpeechUse{{Uses: 1, Heard: time.Hour}}))
 	board = b.board(ctx)
@@ -215,6 +217,27 @@ func TestSpeechUsageAndLimits(t *testing.T) {
 	b.start()
 	if sums = b.usage(ctx); len(sums.Days) != 2 || sums.Days[0].Name != "2026-11-26" || sums.Days[0].Uses != 2 {
 		t.Errorf("the days are %+v", sums.Days)
+	}
+}
+
+// latency checks the times of so many turns that were answered.
+func (b *billing) latency(ctx context.Context, turns int) {
+	b.t.Helper()
+	var l control.VoiceLatency
+	b.call(ctx, http.MethodGet, "latency", nil, &l)
+	var names []string
+	last := int64(0)
+	for _, s := range l.Stages {
+		names = append(names, s.Name)
+		if s.Turns != turns || s.MedianMS < last || s.P95MS < s.MedianMS {
+			b.t.Errorf("a stage is reached before the one before it: %+v", l)
+		}
+		last = s.MedianMS
+	}
+	want := []string{control.StageCommit, control.StageTranscript, control.StageFirstText, control.StageFirstSentence,
+		control.StageFirstSound}
+	if l.Turns != turns || l.Interrupted != 0 || !slices.Equal(names, want) {
+		b.t.Errorf("the times of %d turns are %+v", turns, l)
 	}
 }
 

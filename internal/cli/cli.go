@@ -72,9 +72,10 @@ type cli struct {
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
 	Voice struct {
-		Setup  voiceSetupCmd `cmd:"" help:"Set up hearing, speaking and a bot from one key, or from addresses."`
-		Usage  voiceUsageCmd `cmd:"" help:"Show what boards have used of speech engines."`
-		Engine struct {
+		Setup   voiceSetupCmd   `cmd:"" help:"Set up hearing, speaking and a bot from one key, or from addresses."`
+		Usage   voiceUsageCmd   `cmd:"" help:"Show what boards have used of speech engines."`
+		Latency voiceLatencyCmd `cmd:"" help:"Show how fast spoken questions are answered."`
+		Engine  struct {
 			Add   voiceEngineAddCmd   `cmd:"" help:"Add a speech engine."`
 			List  voiceEngineListCmd  `cmd:"" help:"List speech engines and their status."`
 			Show  voiceEngineShowCmd  `cmd:"" help:"Show a speech engine and its settings."`

@@ -145,6 +145,24 @@ func (t Traces) Newest(ctx context.Context, owner string, before time.Time, limi
 		owner, millis(before), limit)
 }
 
+// spokenAmong is how many of the newest traces [Traces.Spoken] looks at, so that an installation in
+// which nobody speaks is not read to its beginning.
+const spokenAmong = 20_000
+
+// Spoken returns the times of an owner's newest spoken turns, or of everybody's for an empty owner,
+// newest first.
+func (t Traces) Spoken(ctx context.Context, owner string, limit int) ([]VoiceTimes, error) {
+	read := func(s scanner) (v VoiceTimes, err error) {
+		var text string
+		if err = s.Scan(&text); err == nil {
+			err = json.Unmarshal([]byte(text), &v)
+		}
+		return v, err
+	}
+	return all(ctx, t.db, read, `SELECT n.voice FROM (SELECT at, voice FROM traces WHERE ($1 = '' OR owner = $1)
+		ORDER BY at DESC LIMIT $2) n WHERE n.voice IS NOT NULL ORDER BY n.at DESC LIMIT $3`, owner, spokenAmong, limit)
+}
+
 // ByBot lists a bot's traces that began before the given time, newest first. Among those that began
 // at that time, it lists those before the given turn.
 func (t Traces) ByBot(ctx context.Context, bot int64, before time.Time, turn string, limit int) ([]Trace, error) {

@@ -45,6 +45,7 @@ type overview struct {
 	Engines  []control.Engine
 	Services []control.VoiceService
 	Usage    control.VoiceUsage
+	Latency  control.VoiceLatency
 	// Setup is the submitted form without its key, Wrong its error, and Set what it has made.
 	Setup control.VoiceSetup
 	Wrong string
@@ -66,6 +67,10 @@ func (p pages) show(v *page.Visit, status int, o *overview) {
 		return
 	}
 	if o.Usage, err = p.VoiceUsage(v.Context(), v.Operator(), control.VoiceUsageQuery{}); err != nil {
+		v.Fail(err)
+		return
+	}
+	if o.Latency, err = p.VoiceLatency(v.Context(), v.Operator(), control.VoiceLatencyQuery{}); err != nil {
 		v.Fail(err)
 		return
 	}

@@ -86,6 +86,13 @@ const (
 	msgCost       = i18n.Message("Cost")
 	msgRemovedOne = i18n.Message("%s (removed)")
 
+	msgLatency     = i18n.Message("How fast boards answer")
+	msgLatencyTold = i18n.Message("The last %d spoken turns, after the end of the speech; %d were interrupted.")
+	msgStage       = i18n.Message("Stage")
+	msgMedian      = i18n.Message("Median")
+	msgMost        = i18n.Message("95 of 100 within")
+	msgMS          = i18n.Message("%d ms")
+
 	msgTest      = i18n.Message("Try it")
 	msgTestTold  = i18n.Message("The engine works for you, which may cost a little.")
 	msgCheck     = i18n.Message("Speak a sentence and listen to it")
