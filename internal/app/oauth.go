@@ -7,7 +7,8 @@ import (
 )
 
 // newOAuth returns the authorization server. The documents of programs are read from public
-// addresses only, also if others may be read from elsewhere.
+// addresses and from the networks of fetch.allow_nets, but not from the hosts of
+// fetch.private_hosts: any stranger can name a document.
 func newOAuth(b *Base, o oauth.Options) (*oauth.Service, error) {
 	nets, err := config.ParsePrefixes(b.Config.Fetch.AllowNets)
 	if err != nil {

@@ -260,6 +260,7 @@ func TestLooks(t *testing.T) {
 	}
 	for header, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",
+		"X-Frame-Options": "DENY",
 		"Referrer-Policy": "same-origin",
 		"Cache-Control":   "no-store", "Content-Type": "text/html",
 	} {

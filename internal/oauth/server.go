@@ -44,6 +44,7 @@ func (s *Service) cors(method string, next http.HandlerFunc) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors
 		switch {
 		case r.Method == http.MethodOptions:
 			h.Set("Access-Control-Allow-Methods", method+", OPTIONS")

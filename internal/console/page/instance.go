@@ -96,6 +96,7 @@ func withSecurityHeaders(next http.Handler) http.Handler {
 		h.Set("Permissions-Policy", "camera=(self), microphone=(self), geolocation=()")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")   // for browsers that do not know frame-ancestors
 		h.Set("Cache-Control", "no-store") // pages contain personal data
 		next.ServeHTTP(w, r)
 	})
