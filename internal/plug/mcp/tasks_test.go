@@ -303,6 +303,11 @@ func (c *tasker) listen(ids ...string) *seedReader {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	c.t.Cleanup(cancel)
 	resp := c.open(ctx, "subscriptions/listen", map[string]any{"notifications": map[string]any{"taskIds": ids}})
+	return readEvents(resp, cancel)
+}
+
+// readEvents reads the events of a response.
+func readEvents(resp *http.Response, cancel context.CancelFunc) *seedReader {
 	s := &seedReader{lines: make(chan string, 100), cancel: cancel}
 	go func() {
 		defer resp.Body.Close()
@@ -310,7 +315,7 @@ func (c *tasker) listen(ids ...string) *seedReader {
 		in := bufio.NewScanner(resp.Body)
 		in.Buffer(nil, 1<<20)
 		for in.Scan() {
-			if strings.HasPrefix(in.Text(), "data: ") {
+			if strings.HasPrefix(in.Text(), "data: ") || strings.HasPrefix(in.Text(), "id: ") {
 				s.lines <- in.Text()
 			}
 		}

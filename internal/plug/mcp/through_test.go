@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/plug/mcp/mcptest"
@@ -219,66 +218,6 @@ func (c *client) askStateless(t *testing.T, method, params string) string {
 	_, got := c.post(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+
 		string(jsonrpc.With(json.RawMessage(params), "_meta", meta))+`}`, header)
 	return got
-}
-
-// Two people, of whom one has an upstream: the other sees and gets nothing of it.
-func TestStrangers(t *testing.T) {
-	r := newRig(t, rigOptions{hub: hub.Options{Installation: "front"}})
-	_, fixtures, settings := behind(t)
-	addUpstream(t, r, upstream.Spec{Slug: "srv", Owner: r.Person.ID, Settings: settings})
-	_, err := r.Accounts.AddPerson(t.Context(), "eve", account.RoleMember, "en", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	eve, err := r.Store.People.ByName(t.Context(), "eve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ada := r.connect(t, r.key, "2025-11-25")
-	other := r.connect(t, r.Key(t, account.NewKey{Person: eve.ID, Scopes: []string{account.ScopeMCP}}), "2025-11-25")
-	narrow := r.connect(t, r.addKey(t, "narrow", `{"allow":["nothing_*"]}`), "2025-11-25")
-	const uri = "test://srv/watched-resource"
-	for _, c := range []struct{ method, params, want string }{
-		{"tools/list", `{}`, "srv_test_simple_text"},
-		{"tools/call", `{"name":"srv_test_simple_text"}`, "simple text response"},
-		{"resources/list", `{}`, "test://srv/static-text"},
-		{"resources/templates/list", `{}`, "test://srv/template/{id}/data"},
-		{"resources/read", `{"uri":"test://srv/static-text"}`, "static text resource"},
-		{"prompts/list", `{}`, "srv_test_simple_prompt"},
-		{"prompts/get", `{"name":"srv_test_simple_prompt"}`, `"messages":[`},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"srv_test_prompt_with_arguments"},` +
-			`"argument":{"name":"arg1","value":"p"}}`, `"values":`},
-	} {
-		body := `{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":` + c.params + `}`
-		for era, ask := range map[string]func(*client) string{
-			"in a session":      func(x *client) string { _, got := x.ask(t, body); return got },
-			"without a session": func(x *client) string { return x.askStateless(t, c.method, c.params) },
-		} {
-			if got := ask(ada); !strings.Contains(got, c.want) {
-				t.Errorf("%s %s: %s", c.method, era, got)
-			}
-			for name, stranger := range map[string]*client{"another person": other, "a narrow key": narrow} {
-				if got := ask(stranger); strings.Contains(got, c.want) {
-					t.Errorf("%s gets %s %s: %s", name, c.method, era, got)
-				}
-			}
-		}
-	}
-	subscribe := `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"` + uri + `"}}`
-	mine, theirs := ada.listen(t), other.listen(t)
-	for _, c := range []*client{ada, other} {
-		if _, got := c.ask(t, subscribe); !strings.Contains(got, `"result"`) {
-			t.Error(got)
-		}
-	}
-	fixtures.Touch(mcptest.Watched)
-	mine.until(t, uri)
-	r.register(t, hub.ProviderRef{ID: "last", Owner: eve.ID, Kind: "test"}, providerFunc(nil), tool.Tool{Name: "last"})
-	for line := ""; !strings.Contains(line, "tools/list_changed"); {
-		if line = theirs.next(t); strings.Contains(line, uri) {
-			t.Errorf("another person gets %s", line)
-		}
-	}
 }
 
 // Two installations that have each other as upstreams offer each thing once.
