@@ -3,20 +3,22 @@ package mcp
 //lint:file-ignore SA1019 servers still ask for roots and sampling, and log
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"patchbay/internal/plug/mcp/mcptest"
@@ -32,6 +34,14 @@ type peerServer struct {
 	calls map[string]string
 	// prompts are the arguments of prompts.
 	prompts map[string]map[string]string
+	// templates are the values of the variables of templates of resources.
+	templates map[string]string
+	// completions are what is asked to be completed: the type of the reference, what it names, an
+	// argument and its beginning.
+	completions [][4]string
+	// web means that the server runs over HTTP, and version is the revision of the client.
+	web     bool
+	version string
 }
 
 // Reference servers are the same through Patchbay as directly, item by item.
@@ -43,7 +53,7 @@ func TestServersThrough(t *testing.T) {
 	write(t, filepath.Join(folder, "notes.txt"), "first\nsecond\n")
 	file := `{"path":"` + filepath.Join(folder, "notes.txt") + `"}`
 	dir := `{"path":"` + folder + `"}`
-	for _, p := range []peerServer{
+	servers := []peerServer{
 		{name: "server-everything", calls: map[string]string{
 			"echo": `{"message":"hello"}`, "get-sum": `{"a":1,"b":2}`, "get-annotated-message": `{"messageType":"success","includeImage":true}`,
 			"get-resource-links": `{"count":3}`, "get-resource-reference": `{"resourceType":"Text","resourceId":1}`,
@@ -53,6 +63,12 @@ func TestServersThrough(t *testing.T) {
 		}, prompts: map[string]map[string]string{
 			"args-prompt": {"city": "Bern", "state": "BE"}, "completable-prompt": {"department": "Sales", "name": "David"},
 			"resource-prompt": {"resourceType": "Text", "resourceId": "1"},
+		}, templates: map[string]string{"resourceId": "1"}, completions: [][4]string{
+			{"ref/prompt", "completable-prompt", "department", "S"}, {"ref/prompt", "completable-prompt", "name", ""},
+			{"ref/prompt", "resource-prompt", "resourceType", "T"}, {"ref/prompt", "none", "x", ""},
+			{"ref/resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "7"},
+			{"ref/resource", "demo://resource/dynamic/blob/{resourceId}", "resourceId", "x"},
+			{"ref/resource", "demo://resource/none/{resourceId}", "resourceId", "7"},
 		}},
 		{name: "server-filesystem", args: []string{folder}, calls: map[string]string{
 			"read_file": file, "read_text_file": file, "read_media_file": file, "get_file_info": "", "list_directory": dir,
@@ -72,9 +88,55 @@ func TestServersThrough(t *testing.T) {
 			"delete_relations":    `{"relations":[{"from":"Ada","to":"Bob","relationType":"knows"}]}`,
 		}},
 		{name: "server-basic-vanillajs", args: []string{"--stdio"}, calls: map[string]string{"get-time": ""}},
-	} {
-		t.Run(p.name, func(t *testing.T) { compareServer(t, p) })
 	}
+	for i, p := range servers {
+		for _, p.version = range []string{"2025-11-25", statelessVersion} {
+			if i == 0 || p.version != statelessVersion || os.Getenv("CHECK_ALL") != "" {
+				t.Run(p.name+" "+p.version, func(t *testing.T) { compareServer(t, p) })
+			}
+		}
+	}
+	web := servers[0]
+	web.web, web.version = true, "2025-11-25"
+	t.Run(web.name+" over HTTP", func(t *testing.T) { compareServer(t, web) })
+}
+
+// webServer starts a reference server that serves HTTP, and returns its address.
+func webServer(t *testing.T, program []string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	must(t, l.Close())
+	cmd := serverCommand(t, program, []string{"streamableHttp"})
+	cmd.Env = append(cmd.Env, "PORT="+port)
+	out, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	ready, read := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(read)
+		once := sync.OnceFunc(func() { close(ready) })
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.Contains(lines.Text(), "listening on port") {
+				once()
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	select {
+	case <-ready:
+	case <-read:
+		t.Fatal("the server has ended")
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server does not listen")
+	}
+	return "http://127.0.0.1:" + port + "/mcp"
 }
 
 // The official file system server asks for roots after the handshake, and then works in the folder
@@ -92,7 +154,7 @@ func TestServerGetsRoots(t *testing.T) {
 	addUpstream(t, r, upstream.Spec{Slug: "files", Settings: upstream.Settings{Command: cmd.Path, Args: cmd.Args[1:],
 		Env: env, Roots: []string{"file://" + granted}}})
 	client := connectClient(t, &sdk.StreamableClientTransport{Endpoint: r.url + "/mcp",
-		HTTPClient: &http.Client{Transport: keyed(r.addKey(t, "all", ""))}})
+		HTTPClient: &http.Client{Transport: keyed(r.addKey(t, "all", ""))}}, "2025-11-25")
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for limit := time.After(30 * time.Second); ; {
@@ -119,24 +181,29 @@ func write(t *testing.T, path, text string) {
 
 func compareServer(t *testing.T, p peerServer) {
 	program := mcptest.ServerProgram(t, p.name)
-	direct := connectClient(t, &sdk.CommandTransport{Command: serverCommand(t, program, p.args)})
 	r := newRig(t, rigOptions{})
-	cmd := serverCommand(t, program, p.args)
-	env := map[string]string{}
-	for _, kv := range cmd.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		env[name] = value
+	c := &compared{T: t, links: map[string]bool{}}
+	settings := upstream.Settings{}
+	if p.web {
+		c.direct = connectClient(t, &sdk.StreamableClientTransport{Endpoint: webServer(t, program)}, "2025-11-25")
+		settings.URL = webServer(t, program)
+	} else {
+		c.direct = connectClient(t, &sdk.CommandTransport{Command: serverCommand(t, program, p.args)}, "2025-11-25")
+		cmd := serverCommand(t, program, p.args)
+		settings.Command, settings.Args, settings.Env = cmd.Path, cmd.Args[1:], map[string]string{}
+		for _, kv := range cmd.Env {
+			name, value, _ := strings.Cut(kv, "=")
+			settings.Env[name] = value
+		}
 	}
-	addUpstream(t, r, upstream.Spec{Slug: "srv", Settings: upstream.Settings{Command: cmd.Path, Args: cmd.Args[1:], Env: env}})
-	through := connectClient(t, &sdk.StreamableClientTransport{Endpoint: r.url + "/mcp",
-		HTTPClient: &http.Client{Transport: keyed(r.addKey(t, "all", `{"dangerous":["*"]}`))}})
+	addUpstream(t, r, upstream.Spec{Slug: "srv", Settings: settings})
+	c.through = connectClient(t, &sdk.StreamableClientTransport{Endpoint: r.url + "/mcp",
+		HTTPClient: &http.Client{Transport: keyed(r.addKey(t, "all", `{"dangerous":["*"]}`))}}, p.version)
 
-	tools := list(t, func(c *sdk.ClientSession) any {
-		res, err := c.ListTools(t.Context(), nil)
-		must(t, err)
-		return res.Tools
-	}, direct, through, "tools")
-	for _, name := range tools {
+	for _, name := range c.list("tools", func(x *sdk.ClientSession) (any, error) {
+		res, err := x.ListTools(t.Context(), nil)
+		return res.Tools, err
+	}) {
 		args, given := p.calls[name]
 		if given && args == "" {
 			continue
@@ -144,48 +211,68 @@ func compareServer(t *testing.T, p peerServer) {
 		if !given {
 			args = "{}"
 		}
-		same(t, "call of "+name, func(c *sdk.ClientSession, prefix string) (any, error) {
-			return c.CallTool(t.Context(), &sdk.CallToolParams{Name: prefix + name, Arguments: json.RawMessage(args)})
-		}, direct, through)
+		c.same("call of "+name, func(x *sdk.ClientSession, own ours) (any, error) {
+			return x.CallTool(t.Context(), &sdk.CallToolParams{Name: own.name(name), Arguments: json.RawMessage(args)})
+		})
 	}
-	uris := list(t, func(c *sdk.ClientSession) any {
-		if c.InitializeResult().Capabilities.Resources == nil {
-			return nil
+	var templates []string
+	if c.direct.InitializeResult().Capabilities.Resources != nil {
+		for _, uri := range c.list("resources", func(x *sdk.ClientSession) (any, error) {
+			res, err := x.ListResources(t.Context(), nil)
+			return res.Resources, err
+		}) {
+			c.links[uri] = true
 		}
-		res, err := c.ListResources(t.Context(), nil)
-		must(t, err)
-		return res.Resources
-	}, direct, through, "resources")
-	for _, uri := range uris {
-		same(t, "resource "+uri, func(c *sdk.ClientSession, prefix string) (any, error) {
-			if prefix != "" {
-				scheme, rest, _ := strings.Cut(uri, "://")
-				return c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: scheme + "://srv/" + rest})
+		templates = c.list("templates", func(x *sdk.ClientSession) (any, error) {
+			res, err := x.ListResourceTemplates(t.Context(), nil)
+			return res.ResourceTemplates, err
+		})
+		c.links["demo://resource/none"] = true // is missing
+	}
+	for _, uri := range templates {
+		for name, value := range p.templates {
+			uri = strings.ReplaceAll(uri, "{"+name+"}", value)
+		}
+		if strings.Contains(uri, "{") {
+			t.Errorf("no value is given for the template %s", uri)
+		}
+		c.links[uri] = true
+	}
+	if c.direct.InitializeResult().Capabilities.Prompts != nil {
+		for _, name := range c.list("prompts", func(x *sdk.ClientSession) (any, error) {
+			res, err := x.ListPrompts(t.Context(), nil)
+			return res.Prompts, err
+		}) {
+			get := func(args map[string]string) func(x *sdk.ClientSession, own ours) (any, error) {
+				return func(x *sdk.ClientSession, own ours) (any, error) {
+					return x.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: own.name(name), Arguments: args})
+				}
 			}
-			return c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
-		}, direct, through)
-	}
-	list(t, func(c *sdk.ClientSession) any {
-		if c.InitializeResult().Capabilities.Resources == nil {
-			return nil
+			c.same("prompt "+name, get(p.prompts[name]))
+			if p.prompts[name] != nil {
+				c.same("prompt "+name+" without arguments", get(nil))
+			}
 		}
-		res, err := c.ListResourceTemplates(t.Context(), nil)
-		must(t, err)
-		return res.ResourceTemplates
-	}, direct, through, "templates")
-	prompts := list(t, func(c *sdk.ClientSession) any {
-		if c.InitializeResult().Capabilities.Prompts == nil {
-			return nil
-		}
-		res, err := c.ListPrompts(t.Context(), nil)
-		must(t, err)
-		return res.Prompts
-	}, direct, through, "prompts")
-	for _, name := range prompts {
-		same(t, "prompt "+name, func(c *sdk.ClientSession, prefix string) (any, error) {
-			return c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: prefix + name, Arguments: p.prompts[name]})
-		}, direct, through)
 	}
+	for _, of := range p.completions {
+		c.same(fmt.Sprintf("completion of %q", of), func(x *sdk.ClientSession, own ours) (any, error) {
+			ref := &sdk.CompleteReference{Type: of[0]}
+			if of[0] == "ref/prompt" {
+				ref.Name = own.name(of[1])
+			} else {
+				ref.URI = own.uri(of[1])
+			}
+			return x.Complete(t.Context(), &sdk.CompleteParams{Ref: ref,
+				Argument: sdk.CompleteParamsArgument{Name: of[2], Value: of[3]}})
+		})
+	}
+	// Every link that came in a list, a result or a prompt leads to the same.
+	for _, uri := range slices.Sorted(maps.Keys(c.links)) {
+		c.same("resource "+uri, func(x *sdk.ClientSession, own ours) (any, error) {
+			return x.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: own.uri(uri)})
+		})
+	}
+	t.Logf("%d links", len(c.links))
 }
 
 // serverCommand returns a command that starts a server with its own folder for what it stores.
@@ -196,7 +283,7 @@ func serverCommand(t *testing.T, program []string, args []string) *exec.Cmd {
 }
 
 // connectClient returns a client that can be asked for everything.
-func connectClient(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
+func connectClient(t *testing.T, transport sdk.Transport, version string) *sdk.ClientSession {
 	t.Helper()
 	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{RootsV2: &sdk.RootCapabilities{},
@@ -209,7 +296,7 @@ func connectClient(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
 			return &sdk.ElicitResult{Action: "decline"}, nil
 		},
 	})
-	s, err := c.Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	s, err := c.Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,87 +308,5 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// clock matches the time of day, which some servers put into their results.
-var clock = regexp.MustCompile(`\d{1,2}:\d\d:\d\d`)
-
-// normal returns a value as JSON without what Patchbay maps and adds.
-func normal(t *testing.T, v any) any {
-	t.Helper()
-	text, err := json.Marshal(v)
-	must(t, err)
-	text = clock.ReplaceAll(text, []byte("TIME"))
-	text = []byte(strings.ReplaceAll(strings.ReplaceAll(string(text), "srv_", ""), "://srv/", "://"))
-	var out any
-	must(t, json.Unmarshal(text, &out))
-	return withoutOurs(out)
-}
-
-func withoutOurs(v any) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = withoutOurs(v[i])
-		}
-	case map[string]any:
-		for name := range v {
-			if v[name] = withoutOurs(v[name]); strings.HasPrefix(name, "patchbay/") || name == "_meta" && v[name] == nil ||
-				name == "execution" { // tasks are not passed on
-				delete(v, name)
-			}
-		}
-		if len(v) == 0 {
-			return nil
-		}
-	}
-	return v
-}
-
-// list compares a list of both, sorted by name, and returns the names or URIs.
-func list(t *testing.T, of func(*sdk.ClientSession) any, direct, through *sdk.ClientSession,
-	what string) (out []string) {
-	t.Helper()
-	byName := func(v any) map[string]any {
-		all := map[string]any{}
-		entries, _ := v.([]any)
-		for _, e := range entries {
-			m, _ := e.(map[string]any)
-			name, _ := m["uri"].(string)
-			if name == "" {
-				name, _ = m["name"].(string)
-			}
-			all[name] = e
-		}
-		return all
-	}
-	want, got := byName(normal(t, of(direct))), byName(normal(t, of(through)))
-	if what == "prompts" {
-		delete(got, "use") // the one of Patchbay
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s, - directly, + through Patchbay:\n%s", what, diff)
-	}
-	out = slices.Sorted(maps.Keys(want)) // both get the calls in the same order
-	t.Logf("%d %s", len(out), what)
-	return out
-}
-
-// same compares a result of both.
-func same(t *testing.T, what string, do func(c *sdk.ClientSession, prefix string) (any, error), direct,
-	through *sdk.ClientSession) {
-	t.Helper()
-	want, err := do(direct, "")
-	got, err2 := do(through, "srv_")
-	if (err == nil) != (err2 == nil) {
-		t.Errorf("%s: directly %v, through Patchbay %v", what, err, err2)
-		return
-	}
-	if err != nil {
-		return
-	}
-	if diff := cmp.Diff(normal(t, want), normal(t, got)); diff != "" {
-		t.Errorf("%s, - directly, + through Patchbay:\n%.3000s", what, diff)
 	}
 }
