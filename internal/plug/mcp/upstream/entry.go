@@ -52,7 +52,8 @@ func objectOf(members map[string]memberType, required ...string) memberType {
 
 // The entries of lists (2025-11-25 schema: Resource, ResourceTemplate, Prompt, Icon, Annotations).
 var (
-	icons       = listOf(objectOf(map[string]memberType{"src": isText, "mimeType": isText, "sizes": listOf(isText)}, "src"))
+	icons = listOf(objectOf(map[string]memberType{"src": isText, "mimeType": isText, "sizes": listOf(isText),
+		"theme": isTheme}, "src"))
 	annotations = objectOf(map[string]memberType{"audience": listOf(isRole), "priority": isNumber, "lastModified": isText})
 	arguments   = listOf(objectOf(map[string]memberType{"name": isText, "title": isText, "description": isText,
 		"required": isBool}, "name"))
@@ -68,6 +69,8 @@ var (
 )
 
 func isRole(v json.RawMessage) bool { return string(v) == `"user"` || string(v) == `"assistant"` }
+
+func isTheme(v json.RawMessage) bool { return string(v) == `"light"` || string(v) == `"dark"` }
 
 // cleanEntry returns an entry of a list without members that are null, which some SDKs refuse and
 // others write for what is missing. It returns false if not all clients can read the entry.

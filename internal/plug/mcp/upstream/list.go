@@ -215,9 +215,7 @@ func readTool(raw json.RawMessage) (tool.Tool, bool) {
 	if t.Title == "" {
 		t.Title = in.Annotations.Title
 	}
-	if isObject(in.Output) {
-		t.Output = in.Output
-	}
+	t.Output = outputSchema(in.Output)
 	if isArray(in.Icons) && icons(in.Icons) {
 		t.Icons = in.Icons
 	}
@@ -237,6 +235,9 @@ func furtherMembers(raw json.RawMessage) json.RawMessage {
 		"_meta", "execution")
 	hints := jsonrpc.Without(jsonrpc.Member(raw, "annotations"), "readOnlyHint", "destructiveHint", "idempotentHint",
 		"openWorldHint")
+	if string(jsonrpc.Member(hints, "title")) == "null" {
+		hints = jsonrpc.Without(hints, "title") // the TypeScript SDK refuses null
+	}
 	if hints == nil {
 		return rest
 	}
@@ -249,25 +250,6 @@ func furtherMembers(raw json.RawMessage) json.RawMessage {
 func isValidName(name string) bool {
 	control := func(r rune) bool { return r < 0x20 || r == 0x7f }
 	return strings.TrimSpace(name) != "" && len(name) <= maxName && !strings.ContainsFunc(name, control)
-}
-
-// inputSchema validates the schema of the arguments. A schema without a type gets type object,
-// since arguments are always an object.
-func inputSchema(raw json.RawMessage) (json.RawMessage, bool) {
-	var s struct {
-		Type json.RawMessage `json:"type"`
-	}
-	if !isObject(raw) || json.Unmarshal(raw, &s) != nil {
-		return nil, false
-	}
-	if s.Type == nil {
-		rest := strings.TrimSpace(string(raw[1:]))
-		if rest != "}" {
-			rest = "," + rest
-		}
-		return json.RawMessage(`{"type":"object"` + rest), true
-	}
-	return raw, string(s.Type) == `"object"`
 }
 
 // paramHeader is an argument that stateless servers want repeated in a header, so that proxies can

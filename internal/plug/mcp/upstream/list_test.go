@@ -90,6 +90,14 @@ func TestGarbageTools(t *testing.T) {
 		`{"name":"x","inputSchema":[]}`, `{"name":"x","inputSchema":{"type":"string"}}`,
 		`{"name":"x","inputSchema":{"type":["object","null"]}}`,
 		`{"name":"x","inputSchema":{"type":"object"},"outputSchema":7}`,
+		`{"name":"x","inputSchema":{"type":"object","properties":[]}}`,
+		`{"name":"x","inputSchema":{"type":"object","properties":{"a":7}}}`,
+		`{"name":"x","inputSchema":{"type":"object","properties":{"a":null}}}`,
+		`{"name":"x","inputSchema":{"type":"object","required":"a"}}`,
+		`{"name":"x","inputSchema":{"type":"object","required":[7]}}`,
+		`{"name":"x","inputSchema":{"type":"object","$schema":7}}`,
+		`{"name":"x","inputSchema":{"type":"object","properties":{},"properties":[]}}`,
+		`{"name":"x","inputSchema":{"TYPE":"object","type":"string"}}`,
 		`{"name":"x","inputSchema":{"type":"object"},"annotations":{"destructiveHint":"yes"}}`,
 		`{"name":"good","description":"the second of that name","inputSchema":{"type":"object"}}`,
 		"{\"name\":\"x\",\"description\":\"\xff\",\"inputSchema\":{\"type\":\"object\"}}",
@@ -110,6 +118,47 @@ func TestGarbageTools(t *testing.T) {
 	}
 	if st := r.state(Ready); st.Skipped != len(bad) || st.Tools != 2 {
 		t.Errorf("status %+v, want %d skipped", st, len(bad))
+	}
+}
+
+// Schemas get the shape that all clients can read, or are left out.
+func TestToolSchemas(t *testing.T) {
+	const object = `{"type":"object"}`
+	for in, want := range map[string]string{
+		`{"properties":{"a":true,"b":false,"c":{}}}`: `{"type":"object","properties":{"a":{},"b":{"not":{}},"c":{}}}`,
+		`{"type":"object","properties":{"a":true,"b":true,"c":true,"d":true,"e":true,"f":false,"g":false}}`: `{"type":"object",` +
+			`"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},"f":{"not":{}},"g":{"not":{}}}}`,
+		`{"type":"object","properties":null,"required":null}`: object,
+		`{"properties":null}`: object, `{"TYPE":"object"}`: `{"type":"object","TYPE":"object"}`,
+		`{"type" : "object", "properties" : { } }`: `{"type" : "object", "properties" : { } }`,
+	} {
+		if got, ok := inputSchema(json.RawMessage(in)); !ok || string(got) != want {
+			t.Errorf("%s becomes %s, %v; want %s", in, got, ok, want)
+		}
+	}
+	for _, in := range []string{`{}`, `{"type":"string"}`, `{"type":"object","properties":[]}`, `{"properties":{}}`,
+		`{"type":"object","required":"a"}`, `{"type":"object","properties":{"a":7}}`} {
+		if got := outputSchema(json.RawMessage(in)); got != nil {
+			t.Errorf("%s becomes %s", in, got)
+		}
+	}
+	// What Ajv cannot compile; the first of each pair it can.
+	for _, pair := range [][2]string{
+		{`{"type":["string","null"]}`, `{"type":"text"}`}, {`{"minimum":1}`, `{"minimum":"1"}`},
+		{`{"pattern":"^[a-z\\-]{2,3}\\.\\p{Lu}(?:x|y)$"}`, `{"pattern":"("}`},
+		{`{"pattern":"[[a]"}`, `{"pattern":"(?i)a"}`}, {`{"pattern":"a{2}"}`, `{"pattern":"a{"}`},
+		{`{"pattern":"-"}`, `{"pattern":"\\-"}`}, {`{"patternProperties":{"^a":{}}}`, `{"patternProperties":{"\\z":{}}}`},
+		{`{"$ref":"#"}`, `{"$ref":"#/$defs/none"}`}, {`{"$ref":"#/properties/a~1b"}`, `{"$ref":"http://x/y"}`},
+		{`{"enum":[1]}`, `{"enum":[]}`}, {`{"items":{"not":{}}}`, `{"items":{"not":7}}`},
+		{`{"type":"string","nullable":true}`, `{"nullable":true}`}, {`{"allOf":[true]}`, `{"allOf":{}}`},
+		{`{"$comment":"x"}`, `{"$id":"x"}`}, {`{"dependencies":{"a":["b"]}}`, `{"dependencies":{"a":"b"}}`},
+	} {
+		for i, property := range pair {
+			schema := `{"type":"object","properties":{"a/b":{},"a":` + property + `}}`
+			if got := outputSchema(json.RawMessage(schema)); (got != nil) != (i == 0) {
+				t.Errorf("%s becomes %s", schema, got)
+			}
+		}
 	}
 }
 
