@@ -283,6 +283,13 @@ func (h *Hub) invoke(ctx context.Context, o *RegisteredTool, c *tool.Call) (res 
 	case err == nil && len(res.Content) > 0 && res.Content[0] != '[',
 		err == nil && len(res.Structured) > 0 && res.Structured[0] != '{':
 		return nil, tool.Fail(tool.Garbled, "The tool's answer cannot be used.", nil)
+	case err == nil && len(o.Output) > 0:
+		if err := o.checkResult(ctx, res); err != nil {
+			return nil, err
+		}
+		declared := *res // which may be in use elsewhere
+		declared.Declared = true
+		return &declared, nil
 	case err == nil:
 		return res, nil
 	}

@@ -37,6 +37,8 @@ type toolCache struct {
 	mirrored   []MirroredArgument
 	schemaOnce sync.Once
 	schema     *schema
+	outputOnce sync.Once
+	output     *schema
 }
 
 func (o *RegisteredTool) cached() *toolCache {

@@ -17,9 +17,10 @@ import (
 	"golang.org/x/text/message"
 
 	"patchbay/internal/jsonrpc"
+	"patchbay/internal/tool"
 )
 
-// schema validates arguments. A schema that cannot be compiled, or whose compilation would be too
+// schema validates arguments or results. A schema that cannot be compiled, or whose compilation would be too
 // costly, accepts everything: the provider validates its arguments itself.
 type schema struct {
 	text     []byte
@@ -105,41 +106,72 @@ func (o *RegisteredTool) check(ctx context.Context, args []byte) error {
 	}
 	m := o.cached()
 	m.schemaOnce.Do(func() { m.schema = o.offer.catalog.schemas.of(o.Input) })
-	if m.schema.simple != nil && m.schema.simple.accepts(args) {
-		return nil
-	}
-	s := m.schema.validator()
-	if s == nil {
-		return ctx.Err()
-	}
-	dec := json.NewDecoder(bytes.NewReader(args))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return errors.New("the arguments are no JSON")
-	}
-	cost := newMeter(ctx)
-	cost.values(v)
-	cost.check(s, v, 0)
+	err := m.schema.validate(ctx, args)
 	switch {
-	case cost.err != nil && cost.err == ctx.Err():
-		return cost.err
-	case cost.err != nil:
-		return asSentence(cost.err)
-	}
-	err := s.Validate(v)
-	if err == nil {
-		return nil
+	case err == nil, err == ctx.Err():
+		return err
+	case err == errNotJSON:
+		return errors.New("the arguments are no JSON")
 	}
 	failed, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return errors.New("the arguments do not fit the schema")
+		return asSentence(err)
 	}
-	text := "The arguments do not fit: " + strings.Join(violations(failed), "; ") + "."
+	text := "The arguments do not fit: " + strings.Join(violations(failed, "argument"), "; ") + "."
 	if len(o.Input) <= maxSchemaShown {
 		text += " The schema is " + string(o.Input)
 	}
 	return errors.New(text)
+}
+
+// checkResult returns the error for a result that the tool's own output schema does not allow.
+// Programs that know the schema refuse such a result, and those that do not would take it for one
+// that fits. A result that would take too long to check passes.
+func (o *RegisteredTool) checkResult(ctx context.Context, res *tool.Result) error {
+	switch {
+	case res.IsError, res.InputRequired != nil, jsonrpc.Depth(res.Structured) > maxArgsDepth:
+		return nil
+	case len(res.Structured) == 0: // 2025-06-18 server/tools, "Output Schema"
+		return unfitResult("has no structured content, which its output schema demands")
+	}
+	m := o.cached()
+	m.outputOnce.Do(func() { m.output = o.offer.catalog.schemas.of(o.Output) })
+	failed, ok := errors.AsType[*jsonschema.ValidationError](m.output.validate(ctx, res.Structured))
+	if !ok {
+		return nil
+	}
+	return unfitResult("does not fit its output schema: " + strings.Join(violations(failed, "member"), "; "))
+}
+
+func unfitResult(why string) error {
+	return tool.Fail(tool.Garbled, "The tool was carried out, but its result "+why+".", nil)
+}
+
+var errNotJSON = errors.New("no JSON")
+
+// validate validates a JSON value, which is not nested too deeply. The error is that of the library
+// for a violation, that of ctx if ctx has ended, errNotJSON, or says why it would take too long.
+func (s *schema) validate(ctx context.Context, text []byte) error {
+	if s.simple != nil && s.simple.accepts(text) {
+		return nil
+	}
+	compiled := s.validator()
+	if compiled == nil {
+		return ctx.Err()
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return errNotJSON
+	}
+	cost := newMeter(ctx)
+	cost.values(v)
+	cost.check(compiled, v, 0)
+	if cost.err != nil {
+		return cost.err
+	}
+	return compiled.Validate(v)
 }
 
 // asSentence formats an error of the cost limits as a sentence.
@@ -152,8 +184,9 @@ const maxViolations = 8
 
 var plainEnglish = message.NewPrinter(language.English)
 
-// violations returns the innermost errors of a failed validation, without duplicates.
-func violations(e *jsonschema.ValidationError) []string {
+// violations returns the innermost errors of a failed validation, without duplicates. Member is what
+// a member of the value is called.
+func violations(e *jsonschema.ValidationError, member string) []string {
 	var out []string
 	reasons := 0
 	var walk func(*jsonschema.ValidationError)
@@ -167,7 +200,7 @@ func violations(e *jsonschema.ValidationError) []string {
 			}
 			return
 		}
-		if text := clip(describeViolation(e), maxViolationLength); !slices.Contains(out, text) {
+		if text := clip(describeViolation(e, member), maxViolationLength); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
@@ -176,7 +209,7 @@ func violations(e *jsonschema.ValidationError) []string {
 }
 
 // describeViolation describes one validation error.
-func describeViolation(e *jsonschema.ValidationError) string {
+func describeViolation(e *jsonschema.ValidationError, member string) string {
 	at := strings.Join(e.InstanceLocation, ".")
 	inside := ""
 	if at != "" {
@@ -186,7 +219,7 @@ func describeViolation(e *jsonschema.ValidationError) string {
 	case *kind.Required:
 		return "missing " + strings.Join(k.Missing, ", ") + inside
 	case *kind.AdditionalProperties:
-		return "unknown argument " + strings.Join(k.Properties, ", ") + inside
+		return "unknown " + member + " " + strings.Join(k.Properties, ", ") + inside
 	case *kind.Type:
 		return fmt.Sprintf("%s must be %s, not %s", at, strings.Join(k.Want, " or "), k.Got)
 	case *kind.Minimum:

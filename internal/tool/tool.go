@@ -209,6 +209,9 @@ type Result struct {
 	// Derived is true if the hub parsed Structured from the text of Content; the provider sent
 	// it once.
 	Derived bool `json:"derived,omitempty"`
+	// Declared is set by the hub if the tool has an output schema: programs that know it require
+	// Structured.
+	Declared bool `json:"-"`
 	// IsError is true if the tool ran and failed; Content has the reason.
 	IsError bool            `json:"isError,omitempty"`
 	Meta    json.RawMessage `json:"_meta,omitempty"`

@@ -201,9 +201,10 @@ const structuredSince = "2025-06-18"
 // dropDuplicate returns a result without duplicate content. Many programs pass both the text and
 // the structured content to their model, which costs twice the tokens. Structured content that
 // repeats the text is dropped for revisions that do not define it, and for all revisions if it
-// was only parsed out of the text: every program reads text.
+// was only parsed out of the text: every program reads text. What an output schema declares stays:
+// clients refuse the result without it.
 func (x *exchange) dropDuplicate(r *tool.Result) *tool.Result {
-	if x.plain || x.mergeStructured || !r.RepeatsStructured() || x.version >= structuredSince && !r.Derived {
+	if x.plain || x.mergeStructured || r.Declared || !r.RepeatsStructured() || x.version >= structuredSince && !r.Derived {
 		return r
 	}
 	brief := *r
