@@ -84,13 +84,16 @@ func findRun(run string, payload []byte) (id string, what runState, text string,
 		return id, runUnanswered, "", nil
 	}
 	var parts []string
+	passed := false // something else was asked since: what a restart cut off is the answer to that
 	for i := range h.Messages {
 		m := &h.Messages[i]
 		switch {
 		case m.Key == id+":user":
 			what = runUnanswered
-		case what == runUnanswered && m.Origin.Tool == restartTool && strings.HasSuffix(m.Key, ":user"):
+		case what == runUnanswered && !passed && m.Origin.Tool == restartTool && strings.HasSuffix(m.Key, ":user"):
 			id, parts, end = strings.TrimSuffix(m.Key, ":user"), nil, nil
+		case what == runUnanswered && m.Role == "user":
+			passed = true
 		case m.Role == "assistant" && (m.Own.RunID == id || m.Key == id+":assistant"):
 			what = runUnanswered
 			if text := strings.TrimSpace(wire.ContentText(m.Content)); text != "" {

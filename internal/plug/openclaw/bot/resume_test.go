@@ -108,3 +108,18 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("%q, %v", conv.text(), err)
 	}
 }
+
+// A restart cuts off the answer to the last question of a conversation, not an earlier one.
+func TestResume_otherQuestion(t *testing.T) {
+	const record = `{"messages":[{"role":"user","content":"x","idempotencyKey":"RUN:user"},
+		{"role":"assistant","content":[{"type":"text","text":"One."}],"stopReason":"stop","__openclaw":{"runId":"RUN"}},
+		{"role":"user","content":"y","idempotencyKey":"OTHER:user"},
+		{"role":"user","content":"[System]","idempotencyKey":"NEXT:user","provenance":{"kind":"internal_system","sourceTool":"main_session_restart_recovery"}}],
+		"inFlightRun":{"runId":"NEXT","text":"Two"}}`
+	if id, what, text, _ := findRun("RUN", []byte(record)); id != "RUN" || what != runEnded || text != "One." {
+		t.Errorf("%s, %v, %q", id, what, text)
+	}
+	if id, what, text, _ := findRun("OTHER", []byte(record)); id != "NEXT" || what != runActive || text != "Two" {
+		t.Errorf("%s, %v, %q", id, what, text)
+	}
+}
