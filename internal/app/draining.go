@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/bus"
 	"patchbay/internal/i18n"
 )
 
@@ -20,14 +21,20 @@ const (
 // drainRetry is the Retry-After (RFC 9110 §10.2.3), in seconds, while the server stops.
 const drainRetry = "5"
 
+// cablePath is where plugins connect.
+const cablePath = "/cable"
+
 const msgDraining = i18n.Message("the server is stopping; try again in a moment")
 
 // refuseWhileDraining rejects new work once the server is stopping. Until its active turns have
 // ended the server still accepts connections, so that clients get a reason instead of a closed
 // port.
-func refuseWhileDraining(ready *atomic.Bool, next http.Handler) http.Handler {
+//
+// Without other instances, plugins that lost their connection may come back meanwhile: active turns
+// wait for them, and they can go nowhere else.
+func refuseWhileDraining(ready *atomic.Bool, messages *bus.Bus, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if ready.Load() {
+		if ready.Load() || r.URL.Path == cablePath && isAlone(messages) {
 			next.ServeHTTP(w, r)
 			return
 		}

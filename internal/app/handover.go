@@ -143,7 +143,7 @@ func (h *handover) Drain(on bool) {
 // Lead drains this instance before a stop and goes on serving until the others have taken over.
 // Without other instances it returns at once. It returns how long it took.
 func (h *handover) Lead(ctx context.Context) time.Duration {
-	if h.messages.IsStandalone() || len(h.messages.Peers()) == 0 {
+	if isAlone(h.messages) {
 		return 0
 	}
 	began := time.Now()
@@ -154,6 +154,9 @@ func (h *handover) Lead(ctx context.Context) time.Duration {
 	_ = netx.Wait(ctx, left)
 	return time.Since(began)
 }
+
+// isAlone reports whether there are no other instances.
+func isAlone(messages *bus.Bus) bool { return messages.IsStandalone() || len(messages.Peers()) == 0 }
 
 // Run monitors the bus until ctx ends.
 func (h *handover) Run(ctx context.Context) error {

@@ -38,7 +38,7 @@ func routes(d handlers) *http.ServeMux {
 	for _, path := range lingzhuPaths {
 		mux.Handle(path, d.lingzhu)
 	}
-	mux.Handle("/cable", d.cable)
+	mux.Handle(cablePath, d.cable)
 	mux.Handle("GET "+connector.Path, d.connector)
 	mux.Handle("GET "+gateway.JoinPath+"{code}", d.join)
 	mux.Handle("GET /media/{token}", d.media)

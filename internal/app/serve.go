@@ -340,7 +340,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	server := &http.Server{
 		Handler: observe.HandleRequests(log, registry,
-			onlyHTTPS(c, refuseWhileDraining(&ready, devices.refuse(orGateway(mux, nodes))))),
+			onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes))))),
 		ReadHeaderTimeout: observe.BodyGrace,
 		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.HandleRequests
 		IdleTimeout:       2 * time.Minute,
