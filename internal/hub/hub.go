@@ -56,6 +56,7 @@ type Options struct {
 	LateTimeout       time.Duration // how long a bot may continue when nobody waits; 0: 10 min
 	ReconnectGrace    time.Duration // how long to wait for a bot that just disconnected; 0: 45 s
 	ReconnectNotice   time.Duration // how much of that passes before the person hears of it; 0: 5 s
+	ReminderInterval  time.Duration // how often somebody who waits is told so; 0: 8 s, for no silence of 10 s
 	MaxTurns          int           // concurrent turns on this instance; 0: 2,000
 	HistoryLength     int           // earlier exchanges that a bot gets; 0: 20
 	MediaTTL          time.Duration // how long a bot can fetch a picture; 0: 1 h
@@ -143,6 +144,7 @@ func New(o Options) (*Hub, error) {
 	o.LateTimeout = orDefault(o.LateTimeout, 10*time.Minute)
 	o.ReconnectGrace = orDefault(o.ReconnectGrace, 45*time.Second)
 	o.ReconnectNotice = orDefault(o.ReconnectNotice, 5*time.Second)
+	o.ReminderInterval = orDefault(o.ReminderInterval, 8*time.Second)
 	o.ApprovalWait = orDefault(o.ApprovalWait, approvalWait)
 	o.MediaTTL = orDefault(o.MediaTTL, time.Hour)
 	if o.Now == nil {

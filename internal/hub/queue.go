@@ -129,7 +129,7 @@ func (s *slot) acquire(ctx context.Context, disconnected <-chan struct{}, turn *
 	if before == 1 {
 		say = talk.MsgWaitingOne.In(turn.Lang)
 	}
-	if err := emit(talk.Note(say)); err != nil {
+	if err := emit(talk.Waiting(say)); err != nil {
 		s.abandon(t)
 		return err
 	}

@@ -43,6 +43,7 @@ type run struct {
 	first          time.Duration // to the first piece
 	lastEventAt    time.Time     // when the bot last sent an event
 	lastNoteAt     time.Time     // when it last sent a progress note; zero: never
+	reminder       *time.Timer   // tells again that the asker waits; nil: they do not
 	pieces         int64
 	bytes          int64
 	lateSent       int // how many of late have been delivered
@@ -134,7 +135,7 @@ func (r *run) askBot() error {
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
 	onWait := sync.OnceFunc(func() {
-		r.emit(talk.Note(talk.MsgReconnecting.In(r.turn.Lang))) //nolint:errcheck // no asker listens any more
+		r.emit(talk.Waiting(talk.MsgReconnecting.In(r.turn.Lang))) //nolint:errcheck // no asker listens any more
 	})
 	began := time.Now()
 	for {
@@ -225,6 +226,7 @@ func (r *run) emit(e talk.Event) error {
 		r.sendLate() // before the first words; a command must stay the first thing a device gets
 	}
 	r.deliver(e)
+	r.remind(e.Waiting)
 	return nil
 }
 
@@ -350,6 +352,7 @@ func (r *run) end(err error) {
 	defer func() { r.active.end(r.failure, r.stopped) }()
 	was := r.state
 	r.state, r.endedAt = over, r.hub.Now()
+	r.remind(false)
 	r.notAsked = r.first == 0 && errors.Is(err, talk.ErrDisconnected)
 	left := len(r.listeners) == 0 // before it was played
 	r.mu.Unlock()

@@ -23,6 +23,8 @@ const (
 	MsgWaitingOne = i18n.Message("One before you, one moment…")
 	// MsgReconnecting says that the hub waits for the bot to reconnect.
 	MsgReconnecting = i18n.Message("The bot's connection broke; waiting for it to come back…")
+	// MsgStillWaiting says that what the asker was told they wait for goes on.
+	MsgStillWaiting = i18n.Message("Still waiting…")
 	// MsgLate introduces the answer to an earlier question.
 	MsgLate = i18n.Message("Your earlier question has an answer: ")
 	// MsgCut marks an incomplete answer.

@@ -227,6 +227,9 @@ type Event struct {
 	Text    string   `json:"t,omitempty"`
 	Command *Command `json:"c,omitempty"`
 	Suggest []string `json:"s,omitempty"`
+	// Waiting is set in a note that tells what the person waits for. They are told again from time
+	// to time, until the next event.
+	Waiting bool `json:"w,omitempty"`
 }
 
 // Text returns an event with a piece of the answer.
@@ -234,6 +237,9 @@ func Text(s string) Event { return Event{Kind: KindText, Text: s} }
 
 // Note returns an event with a progress note.
 func Note(s string) Event { return Event{Kind: KindNote, Text: s} }
+
+// Waiting returns an event with a progress note that tells what the person waits for.
+func Waiting(s string) Event { return Event{Kind: KindNote, Text: s, Waiting: true} }
 
 // Stalled returns an event that lets the next waiting turn start.
 func Stalled() Event { return Event{Kind: KindStalled} }

@@ -37,7 +37,7 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 		n := h.next(t)
 		switch {
 		case n.note:
-			if err := emit(talk.Note(talk.MsgReconnecting.In(asked.Lang))); err != nil {
+			if err := emit(talk.Waiting(talk.MsgReconnecting.In(asked.Lang))); err != nil {
 				h.cancel(t)
 				return err
 			}
@@ -327,7 +327,7 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn, emit talk.Emit) (c *c
 		case left <= 0:
 			return nil, nil, talk.Fail(talk.Offline, "", errOffline)
 		case tell:
-			if err := emit(talk.Note(talk.MsgReconnecting.In(t.connector.asked.Lang))); err != nil {
+			if err := emit(talk.Waiting(talk.MsgReconnecting.In(t.connector.asked.Lang))); err != nil {
 				return nil, nil, err
 			}
 		case !noted:

@@ -34,6 +34,10 @@ const (
 	// history has only the question. A restarted gateway resumes it after some seconds.
 	defaultRecheckDelay = time.Second
 	maxRechecks         = 15
+	// noticeRechecks is after how many of them the asker is told that they wait, and noticeDelay
+	// after how long without a connection.
+	noticeRechecks = 3
+	noticeDelay    = 3 * time.Second
 	// maxRewrites is how often emitted text may be replaced. After that the end is awaited.
 	maxRewrites = 2
 )
@@ -112,6 +116,7 @@ type answer struct {
 	emitted      string     // emitted text, in the agent's form
 	rewrites     int
 	rechecks     int
+	waiting      bool // the asker was told so
 }
 
 // emitError is an error of the emit function.
@@ -124,7 +129,7 @@ func (e *emitError) Unwrap() error { return e.err }
 func (a *answer) execute(ctx context.Context) error {
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c, err := a.gateway.connSoon(connecting)
+	c, err := a.connect(connecting, a.gateway.connSoon)
 	if err != nil {
 		return err
 	}
@@ -224,6 +229,43 @@ func (a *answer) listen(ctx context.Context, m *wire.ChatSend) error {
 	}
 }
 
+// connect returns the connection, and tells the asker if they wait for it.
+func (a *answer) connect(ctx context.Context,
+	get func(context.Context) (*client.Conn, error)) (c *client.Conn, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	got := make(chan struct{})
+	go func() {
+		defer close(got)
+		c, err = get(ctx)
+	}()
+	netx.WaitUnless(ctx, got, noticeDelay)
+	select {
+	case <-got:
+		return c, err
+	default:
+	}
+	if gone := a.tellWaiting(); gone != nil {
+		cancel()
+		<-got
+		return nil, gone
+	}
+	<-got
+	return c, err
+}
+
+// tellWaiting tells the asker that they wait for the gateway.
+func (a *answer) tellWaiting() error {
+	if a.waiting {
+		return nil
+	}
+	a.waiting = true
+	if err := a.emit(talk.Waiting(talk.MsgReconnecting.In(a.turn.Lang))); err != nil {
+		return &emitError{err}
+	}
+	return nil
+}
+
 // reconnect waits for a new connection.
 func (a *answer) reconnect(ctx context.Context) error {
 	if a.sending { // returns soon: the connection is lost
@@ -239,7 +281,7 @@ func (a *answer) reconnect(ctx context.Context) error {
 		}
 	}
 	for {
-		c, err := a.gateway.conn(ctx)
+		c, err := a.connect(ctx, a.gateway.conn)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -278,8 +320,13 @@ func (a *answer) checkState(ctx context.Context, m *wire.ChatSend) (time.Duratio
 		// a second answer.
 		a.send(m)
 	}
-	if a.rechecks++; a.rechecks > maxRechecks {
+	switch a.rechecks++; {
+	case a.rechecks > maxRechecks:
 		return 0, errRunUnknown
+	case a.rechecks == noticeRechecks:
+		if err := a.tellWaiting(); err != nil {
+			return 0, err
+		}
 	}
 	return a.bots.opt.recheckDelay, nil
 }
@@ -305,7 +352,7 @@ func (a *answer) emitNew() (over bool, err error) {
 		if err := a.emit(talk.Text(more)); err != nil {
 			return true, &emitError{err}
 		}
-		a.emitted = text
+		a.emitted, a.waiting = text, false
 	}
 	if end == nil {
 		return false, nil
