@@ -146,6 +146,7 @@ func kinds(base *Base) []hub.Kind {
 		{
 			Name:    eyeclaw.ConnectorKind,
 			Inbound: true, // likewise
+			Resumes: true,
 		},
 		base.Agents.Kind(),
 		base.realtime.kind(base),

@@ -389,6 +389,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return speaking.Run(stop) })
 	running.Go(func() error { return people.Count(stop) })
 	running.Go(func() error { return base.models.Run(stop) })
+	running.Go(func() error { return h.ResumeCuts(stop) })
 	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
 	running.Go(func() error {
 		<-stop.Done()

@@ -39,6 +39,8 @@ type Kind struct {
 	// Speculative means that bots heed [talk.Turn.Commit]. Others are asked when a question is
 	// certain.
 	Speculative bool
+	// Resumes means that bots may go on with an answer when the server has ended; see [talk.Cut].
+	Resumes bool
 	// Build makes a bot from its settings, decoded into the value of Settings.
 	Build func(b store.Bot, settings any) (talk.Bot, error)
 	// Check checks a bot with valid settings, decoded as for Build. State is the zero value if no

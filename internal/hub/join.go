@@ -117,6 +117,7 @@ func (r *run) join(l *listener) bool {
 	if r.state != over {
 		r.listeners = append(r.listeners, l)
 	}
+	r.keep(runningChange{Told: true})
 	return true
 }
 

@@ -202,8 +202,12 @@ func (r *run) emit(e talk.Event) error {
 	}
 	now := time.Now()
 	r.lastEventAt = now
-	if e.Kind == talk.KindTranscript {
+	switch e.Kind {
+	case talk.KindTranscript:
 		r.understood(e)
+		return nil
+	case talk.KindComplete:
+		r.keep(runningChange{runningState: runningState{Complete: true}})
 		return nil
 	}
 	if !r.accept(&e) {
@@ -226,6 +230,13 @@ func (r *run) emit(e talk.Event) error {
 		r.sendLate() // before the first words; a command must stay the first thing a device gets
 	}
 	r.deliver(e)
+	if e.Mark > 0 {
+		change := runningChange{runningState: runningState{Mark: e.Mark}}
+		if len(r.listeners) == 0 {
+			change.Untold = e.Text
+		}
+		r.keep(change)
+	}
 	r.remind(e.Waiting)
 	return nil
 }
@@ -279,6 +290,7 @@ func (r *run) sendLate() {
 			return // no listener received it
 		}
 		r.lateSent++
+		r.keep(runningChange{runningState: runningState{Delivered: []string{e.Turn}}})
 	}
 }
 
@@ -340,7 +352,7 @@ func (r *run) timeLeft(first, idle time.Duration) time.Duration {
 // end records how the bot ended and releases the askers.
 func (r *run) end(err error) {
 	defer close(r.ended)
-	defer r.hub.runningTurns.end(r.turn.ID)
+	defer r.endRunning()
 	defer r.endSpan()
 	defer r.hub.activeTurns.removeLater(r.active)
 	r.mu.Lock()

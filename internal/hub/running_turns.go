@@ -1,15 +1,20 @@
 package hub
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +27,10 @@ import (
 // it has locked.
 const runningTurnsFolder, runningLock = "turns.running", "lock"
 
+// cutRetention is how long the rest of an answer that was cut off is waited for. Bots do not keep
+// it longer either.
+const cutRetention = 15 * time.Minute
+
 // runningTurn is a turn that is being answered, as it will be if the process is killed.
 type runningTurn struct {
 	Trace    store.Trace `json:"trace"`
@@ -29,6 +38,66 @@ type runningTurn struct {
 	Lang     i18n.Lang   `json:"lang"`
 	UserID   string      `json:"user_id,omitempty"`
 	AgentID  string      `json:"agent_id,omitempty"`
+	// Resumes means that the bot may go on with the answer when the server has ended.
+	Resumes bool `json:"resumes,omitempty"`
+
+	runningState
+}
+
+// turn returns the turn as far as it is kept.
+func (was *runningTurn) turn() *talk.Turn {
+	tr := was.Trace
+	return &talk.Turn{ID: tr.Turn, Bot: tr.Bot, Channel: tr.Channel, Person: tr.Person, Asker: tr.Asker,
+		Conversation: tr.Conversation, UserID: was.UserID, AgentID: was.AgentID, Lang: was.Lang,
+		Parts: []talk.Part{{Text: was.Question}}}
+}
+
+// runningState is what has happened in a turn.
+type runningState struct {
+	Mark      int64     `json:"mark,omitempty"`      // of the last text, see [talk.Cut]
+	Untold    string    `json:"untold,omitempty"`    // text that nobody has heard
+	Complete  bool      `json:"complete,omitempty"`  // the bot has emitted all of its answer
+	Delivered []string  `json:"delivered,omitempty"` // turns whose late answers were told in this one
+	CutAt     time.Time `json:"cut_at,omitzero"`     // when it was recorded as cut off
+}
+
+// runningChange is what happens in a turn: a line of its file.
+type runningChange struct {
+	runningState
+	Told bool `json:"told,omitempty"` // somebody has heard everything now
+}
+
+// apply adds a change.
+func (s *runningState) apply(c runningChange) {
+	if c.Told {
+		s.Untold = ""
+	}
+	if c.Mark > 0 {
+		s.Mark = c.Mark
+	}
+	s.Untold += c.Untold
+	s.Complete = s.Complete || c.Complete
+	s.Delivered = append(s.Delivered, c.Delivered...)
+	if !c.CutAt.IsZero() {
+		s.CutAt = c.CutAt
+	}
+}
+
+// parseRunning parses the file of a turn: the turn, and then its changes. A change that was being
+// written when the process was killed is not one.
+func parseRunning(text []byte) (was runningTurn, ok bool) {
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		var c runningChange
+		switch {
+		case i == 0:
+			if json.Unmarshal(line, &was) != nil || was.Trace.Turn == "" {
+				return was, false
+			}
+		case json.Unmarshal(line, &c) == nil:
+			was.apply(c)
+		}
+	}
+	return was, true
 }
 
 // runningTurns keeps the turns that are being answered: each in a file of a folder that the process
@@ -40,12 +109,12 @@ type runningTurns struct {
 	failing atomic.Bool
 
 	mu  sync.Mutex
-	cut map[string]runningTurn // turns of killed processes whose answer may still come
+	cut map[string]runningTurn // turns of processes that have ended, whose answer may still come
 }
 
-// openRunningTurns passes the traces of killed processes' turns to save, and removes the turns
-// whose traces it takes.
-func openRunningTurns(folder string, log *slog.Logger, save func(store.Trace) error) *runningTurns {
+// openRunningTurns passes what ended processes have left of their turns to save, and keeps those
+// whose answer may still come.
+func openRunningTurns(folder string, log *slog.Logger, save func(runningTurn) error) *runningTurns {
 	t := &runningTurns{log: log, cut: map[string]runningTurn{}}
 	if folder == "" {
 		return t
@@ -55,13 +124,13 @@ func openRunningTurns(folder string, log *slog.Logger, save func(store.Trace) er
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Error("turns that a killed server did not end cannot be listed", "error", err)
 	}
+	if err := t.open(all); err != nil {
+		log.Error("turns leave no trace if the server is killed", "error", err)
+	}
 	for _, d := range list {
 		if err := t.recover(filepath.Join(all, d.Name()), save); err != nil {
 			log.Error("turns that a killed server did not end stay for the next start", "error", err)
 		}
-	}
-	if err := t.open(all); err != nil {
-		log.Error("turns leave no trace if the server is killed", "error", err)
 	}
 	return t
 }
@@ -86,9 +155,9 @@ func (t *runningTurns) open(all string) error {
 	return errors.New("other processes took each new folder")
 }
 
-// recover passes the traces in the folder of a killed process to save. It does nothing if the
-// process lives.
-func (t *runningTurns) recover(folder string, save func(store.Trace) error) error {
+// recover passes the turns in the folder of a process that has ended to save, and takes those whose
+// answer may still come. It does nothing if the process lives.
+func (t *runningTurns) recover(folder string, save func(runningTurn) error) error {
 	lock, err := lockFile(filepath.Join(folder, runningLock), true)
 	if err != nil || lock == nil {
 		return err
@@ -98,25 +167,32 @@ func (t *runningTurns) recover(folder string, save func(store.Trace) error) erro
 	if err != nil {
 		return err
 	}
+	killed := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		var was runningTurn
-		if json.Unmarshal(text, &was) != nil || was.Trace.Turn == "" {
+		was, ok := parseRunning(text)
+		if !ok {
 			t.log.Warn("a turn that a killed server did not end cannot be read", "file", file)
-		} else if err := save(was.Trace); err != nil {
+		} else if err := save(was); err != nil {
 			return err
-		} else {
+		}
+		if was.CutAt.IsZero() {
+			killed++
+			was.CutAt = time.Now()
+		}
+		if ok && was.Resumes && !was.Complete && was.Trace.Person != "" && time.Since(was.CutAt) < cutRetention {
 			t.cut[was.Trace.Turn] = was
+			t.begin(was)
 		}
 		if err := os.Remove(file); err != nil {
 			return err
 		}
 	}
-	if len(files) > 0 {
-		t.log.Warn("a server was killed while it answered; the turns are in the records as lost", "turns", len(files))
+	if killed > 0 {
+		t.log.Warn("a server was killed while it answered; the turns are in the records as lost", "turns", killed)
 	}
 	return os.RemoveAll(folder)
 }
@@ -143,6 +219,25 @@ func (t *runningTurns) begin(now runningTurn) {
 	}
 	if was := t.failing.Swap(err != nil); err != nil && !was {
 		t.log.Error("turns leave no trace if the server is killed", "error", err)
+	}
+}
+
+// change keeps what happens in a turn. It does nothing if the turn is not kept.
+func (t *runningTurns) change(turn string, c runningChange) {
+	if t.folder == "" {
+		return
+	}
+	f, err := os.OpenFile(t.file(turn), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return // it is not certain yet, or has ended
+	}
+	defer f.Close()
+	text, err := json.Marshal(c)
+	if err == nil {
+		_, err = f.Write(append([]byte("\n"), text...))
+	}
+	if err != nil && !t.failing.Swap(true) {
+		t.log.Error("what happens in turns is lost if the server is killed", "error", err)
 	}
 }
 
@@ -173,61 +268,145 @@ const causeKilled = "The server was killed during the answer."
 
 // beginRunning keeps what the trace of the turn is if the process is killed.
 func (r *run) beginRunning() {
+	k, _ := r.hub.Registry.Kind(r.bot.Kind) //nolint:errcheck // the turn fails
 	r.mu.Lock()
 	now := runningTurn{Trace: r.silentTrace(outcomeFailed, talk.Lost, causeKilled), Question: r.question(),
-		Lang: r.turn.Lang, UserID: r.turn.UserID, AgentID: r.turn.AgentID}
+		Lang: r.turn.Lang, UserID: r.turn.UserID, AgentID: r.turn.AgentID, Resumes: k.Resumes}
 	r.mu.Unlock()
 	r.hub.runningTurns.begin(now)
 }
 
-// ResumeCut returns a turn that was cut off because the server was killed, if its bot goes on with
-// the answer, and what stores the answer, to be told at the asker's next turn. Finish is called
-// once, with the part of the answer that came after the cut; it is nil if there is no such turn.
-// The turns are known until this process stops.
-func (h *Hub) ResumeCut(bot int64, turn string) (asked *talk.Turn, finish func(answer string, err error)) {
+// keep keeps what has happened in the turn.
+func (r *run) keep(c runningChange) { r.hub.runningTurns.change(r.turn.ID, c) }
+
+// endRunning forgets the turn, unless it was cut off because the server stops: its bot may go on.
+func (r *run) endRunning() {
+	k, _ := r.hub.Registry.Kind(r.bot.Kind) //nolint:errcheck // the turn has failed
+	if r.failure != nil && k.Resumes && errors.Is(context.Cause(r.hub.ctx), ErrStopping) {
+		r.keep(runningChange{runningState: runningState{CutAt: time.Now()}})
+		return
+	}
+	r.hub.runningTurns.end(r.turn.ID)
+}
+
+// ResumeCut returns a turn that was cut off because the server ended, if its bot may go on with the
+// answer; else nil. It returns each turn once.
+func (h *Hub) ResumeCut(bot int64, turn string) *talk.Cut {
 	t := h.runningTurns
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was, ok := t.cut[turn]
 	tr := was.Trace
-	if !ok || tr.Bot != bot || tr.Person == "" {
-		return nil, nil
+	if !ok || tr.Bot != bot {
+		return nil
 	}
 	delete(t.cut, turn)
-	asked = &talk.Turn{ID: tr.Turn, Bot: tr.Bot, Channel: tr.Channel, Person: tr.Person, Asker: tr.Asker,
-		Conversation: tr.Conversation, UserID: was.UserID,
-		AgentID: was.AgentID, Lang: was.Lang, Parts: []talk.Part{{Text: was.Question}}}
-	return asked, func(answer string, err error) { h.finishCut(was, asked, answer, err) }
+	return &talk.Cut{
+		Turn: was.turn(),
+		Mark: was.Mark,
+		Keep: func(text string, mark int64) {
+			c := runningChange{runningState: runningState{Mark: mark, Untold: text}}
+			was.apply(c)
+			t.change(turn, c)
+		},
+		End: func(err error) { h.finishCut(was, err) },
+	}
+}
+
+// ResumeCuts has the bots that find out by themselves how their answers went on do so, until ctx
+// ends.
+func (h *Hub) ResumeCuts(ctx context.Context) error {
+	t := h.runningTurns
+	t.mu.Lock()
+	list := slices.Collect(maps.Values(t.cut))
+	t.mu.Unlock()
+	var work sync.WaitGroup
+	defer work.Wait()
+	for _, was := range list {
+		work.Go(func() {
+			if by := h.resumer(ctx, was.Trace); by != nil {
+				if c := h.ResumeCut(was.Trace.Bot, was.Trace.Turn); c != nil {
+					by.Resume(ctx, c)
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// resumer returns the bot of a turn if it finds out by itself how the answer went on, or nil.
+func (h *Hub) resumer(ctx context.Context, tr store.Trace) talk.Resumer {
+	bot, err := h.Store.Bots.ByNumber(ctx, tr.Bot)
+	if err != nil {
+		return nil
+	}
+	if k, err := h.Registry.Kind(bot.Kind); err != nil || k.Inbound {
+		return nil
+	}
+	var c Common
+	if err := h.Registry.Settings(bot, &c); err != nil {
+		return nil
+	}
+	at, err := h.target(ctx, bot, c, nil)
+	if s, here := at.(*slot); err == nil && here {
+		by, _ := s.bot.(talk.Resumer)
+		return by
+	}
+	return nil
 }
 
 // finishCut stores the rest of an answer that was cut off.
-func (h *Hub) finishCut(was runningTurn, asked *talk.Turn, answer string, err error) {
+func (h *Hub) finishCut(was runningTurn, err error) {
 	tr := was.Trace
-	end := &turnEnd{Late: &lateEnd{Turn: tr.Turn, After: h.Now().Sub(tr.At)}}
-	if err != nil || answer == "" {
+	if err != nil || was.Untold == "" {
 		h.Logger.Info("the rest of an answer that was cut off did not come", "turn", tr.Turn, "bot", tr.Bot,
 			"cause", err)
-	} else {
-		if tr.Question != "" { // its content is kept
-			end.Late.Answer = answer
-		}
-		end.Exchange = &store.Exchange{Turn: tr.Turn, Bot: tr.Bot, Person: tr.Person, Conversation: tr.Conversation,
-			At: tr.At, Question: was.Question, Answer: answer, Undelivered: true}
+		was.Untold = ""
 	}
-	if h.turnJournal.save(end) != nil || end.Exchange == nil { // a failure has been logged
+	end := was.lateEnd(h.Now())
+	if h.turnJournal.save(end) != nil { // it has been logged
+		return
+	}
+	h.runningTurns.end(tr.Turn)
+	if end.Exchange == nil {
 		return
 	}
 	h.records.notify()
 	if bot, err := h.Store.Bots.ByNumber(h.ctx, tr.Bot); err == nil {
-		h.pushLate(bot, Late{asked, answer})
+		h.pushLate(bot, Late{was.turn(), was.Untold})
 	}
 }
 
-// saveCut stores the trace of a turn that was cut off, unless its end waits to be stored.
-func (e *turnJournal) saveCut(tr store.Trace) error {
-	waiting, err := filepath.Glob(filepath.Join(e.folder, "*-"+filepath.Base(tr.Turn)+".json"))
+// lateEnd returns the end of a turn that was cut off, with what is told at the next turn.
+func (was *runningTurn) lateEnd(now time.Time) *turnEnd {
+	tr := was.Trace
+	end := &turnEnd{Late: &lateEnd{Turn: tr.Turn, After: now.Sub(tr.At)}}
+	if was.Untold == "" {
+		return end
+	}
+	if tr.Question != "" { // its content is kept
+		end.Late.Answer = was.Untold
+	}
+	end.Exchange = &store.Exchange{Turn: tr.Turn, Bot: tr.Bot, Person: tr.Person, Conversation: tr.Conversation,
+		At: tr.At, Question: was.Question, Answer: was.Untold, Undelivered: true}
+	return end
+}
+
+// saveCut stores the trace of a turn that was cut off, unless its end waits to be stored, and an
+// answer that was complete and that nobody has heard.
+func (e *turnJournal) saveCut(was runningTurn) error {
+	if !was.CutAt.IsZero() {
+		return nil // it is stored
+	}
+	waiting, err := filepath.Glob(filepath.Join(e.folder, "*-"+filepath.Base(was.Trace.Turn)+".json"))
 	if err != nil || len(waiting) > 0 {
 		return nil // the end holds
 	}
-	return e.save(&turnEnd{Trace: &tr})
+	if err := e.save(&turnEnd{Trace: &was.Trace, Delivered: was.Delivered}); err != nil {
+		return err
+	}
+	if was.Complete && was.Untold != "" && was.Trace.Person != "" {
+		return e.save(was.lateEnd(time.Now()))
+	}
+	return nil
 }

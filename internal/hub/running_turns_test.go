@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// The rest of an answer that was cut off with the server is told at the asker's next turn.
+// The rest of an answer that was cut off with the server is told at the asker's next turn, even if
+// the next server ends before it has come.
 func TestResumeCut(t *testing.T) {
 	folder := t.TempDir()
 	first := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: folder}})
@@ -23,7 +25,7 @@ func TestResumeCut(t *testing.T) {
 		if turn.Text() != "count" {
 			return emit(talk.Text("hello"))
 		}
-		if err := emit(talk.Text("One, ")); err != nil {
+		if err := emit(talk.Event{Kind: talk.KindText, Text: "One, ", Mark: 1}); err != nil {
 			return err
 		}
 		begun <- turn.ID
@@ -54,9 +56,6 @@ func TestResumeCut(t *testing.T) {
 	must(t, err)
 	first.Hub.Close()
 	<-over
-	if left, err := filepath.Glob(filepath.Join(folder, "turns.running", "*")); err != nil || len(left) != 0 {
-		t.Errorf("a server that stops leaves %v, %v", left, err)
-	}
 	// What a killed server leaves.
 	killed := filepath.Join(folder, "turns.running", "killed")
 	must(t, os.MkdirAll(killed, 0o700))
@@ -66,18 +65,30 @@ func TestResumeCut(t *testing.T) {
 	again.Registerer = prometheus.NewRegistry()
 	second, err := hub.New(again)
 	must(t, err)
-	defer second.Close()
-	if asked, finish := second.ResumeCut(bot.Number+1, "other-"+turn); asked != nil || finish != nil {
+	if cut := second.ResumeCut(bot.Number, turn); cut == nil || cut.Mark != 1 {
+		t.Errorf("of a server that has stopped, %+v", cut)
+	}
+	if second.ResumeCut(bot.Number+1, "other-"+turn) != nil {
 		t.Error("another bot goes on with it")
 	}
-	resumed, finish := second.ResumeCut(bot.Number, "other-"+turn)
-	if resumed == nil || resumed.Text() != "count" || resumed.Person != "p" {
-		t.Fatalf("%+v", resumed)
+	cut := second.ResumeCut(bot.Number, "other-"+turn)
+	if cut == nil || cut.Turn.Text() != "count" || cut.Turn.Person != "p" || cut.Mark != 1 {
+		t.Fatalf("%+v", cut)
 	}
-	finish("two, three.", nil)
-	if again, _ := second.ResumeCut(bot.Number, "other-"+turn); again != nil {
+	if second.ResumeCut(bot.Number, "other-"+turn) != nil {
 		t.Error("it is resumed twice")
 	}
+	cut.Keep("two, ", 2)
+	second.Close() // it has not ended yet
+	again.Registerer = prometheus.NewRegistry()
+	second, err = hub.New(again)
+	must(t, err)
+	defer second.Close()
+	if cut = second.ResumeCut(bot.Number, "other-"+turn); cut == nil || cut.Mark != 2 {
+		t.Fatalf("%+v", cut)
+	}
+	cut.Keep("three.", 3)
+	cut.End(nil)
 	tr, err := first.Store.Traces.ByTurn(t.Context(), "other-"+turn)
 	if err != nil || tr.Outcome != "failed" || tr.Code != string(talk.Lost) || tr.Late == 0 {
 		t.Errorf("%+v, %v", tr, err)
@@ -85,5 +96,63 @@ func TestResumeCut(t *testing.T) {
 	said, err := asked(second, t.Context(), "hi")
 	if err != nil || !strings.Contains(said, "two, three.") || !strings.HasSuffix(said, "hello") {
 		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// What was said while nobody listened is told at the next turn, although the server was killed then.
+func TestKeptUntold(t *testing.T) {
+	folder := t.TempDir()
+	first := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: folder}})
+	goOn, said := make(chan struct{}), make(chan string, 1)
+	bot := first.AddScript(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+		if turn.Text() != "count" {
+			return emit(talk.Text("hello"))
+		}
+		_ = emit(talk.Event{Kind: talk.KindText, Text: "One, ", Mark: 1})
+		<-goOn
+		_ = emit(talk.Event{Kind: talk.KindText, Text: "two.", Mark: 2})
+		_ = emit(talk.Complete())
+		said <- turn.ID
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	asker, leave := context.WithCancel(t.Context())
+	ask := func(h *hub.Hub, ctx context.Context, text string) (heard string, err error) {
+		err = h.Answer(ctx, &talk.Turn{Bot: bot.Number, Channel: "test", Person: "p", Conversation: "c",
+			Parts: []talk.Part{{Text: text}}}, func(e talk.Event) error {
+			if heard += e.Text; e.Text == "One, " {
+				leave()
+			}
+			return nil
+		})
+		return heard, err
+	}
+	if _, err := ask(first.Hub, asker, "count"); !errors.Is(err, talk.ErrDisconnected) {
+		t.Error(err)
+	}
+	close(goOn)
+	turn := <-said
+	files, err := filepath.Glob(filepath.Join(folder, "turns.running", "*", turn+".json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	kept, err := os.ReadFile(files[0])
+	must(t, err)
+	first.Hub.Close()
+	must(t, os.RemoveAll(filepath.Join(folder, "turns.running")))
+	killed := filepath.Join(folder, "turns.running", "killed")
+	must(t, os.MkdirAll(killed, 0o700))
+	must(t, os.WriteFile(filepath.Join(killed, turn+".json"), append(kept, "\n{\"mark\":"...), 0o600))
+	again := first.Hub.Options
+	again.Registerer = prometheus.NewRegistry()
+	second, err := hub.New(again)
+	must(t, err)
+	defer second.Close()
+	if second.ResumeCut(bot.Number, turn) != nil {
+		t.Error("a complete answer is waited for")
+	}
+	if heard, err := ask(second, t.Context(), "hi"); err != nil || !strings.Contains(heard, "two.") ||
+		strings.Contains(heard, "One") {
+		t.Errorf("%q, %v", heard, err)
 	}
 }

@@ -219,6 +219,9 @@ const (
 	KindStalled
 	// KindTranscript is what the person said in a turn by sound, in Event.Text.
 	KindTranscript
+	// KindComplete says that the bot has emitted all of its answer. Only a bot whose answer can be
+	// resumed emits it, see [Cut]. It ends at the hub.
+	KindComplete
 )
 
 // Event is one piece of an answer.
@@ -230,6 +233,9 @@ type Event struct {
 	// Waiting is set in a note that tells what the person waits for. They are told again from time
 	// to time, until the next event.
 	Waiting bool `json:"w,omitempty"`
+	// Mark is set in a text of an answer that can be resumed: how far the answer is with it, in the
+	// bot's own measure. See [Cut].
+	Mark int64 `json:"m,omitempty"`
 }
 
 // Text returns an event with a piece of the answer.
@@ -240,6 +246,9 @@ func Note(s string) Event { return Event{Kind: KindNote, Text: s} }
 
 // Waiting returns an event with a progress note that tells what the person waits for.
 func Waiting(s string) Event { return Event{Kind: KindNote, Text: s, Waiting: true} }
+
+// Complete returns an event that says that the answer is complete.
+func Complete() Event { return Event{Kind: KindComplete} }
 
 // Stalled returns an event that lets the next waiting turn start.
 func Stalled() Event { return Event{Kind: KindStalled} }

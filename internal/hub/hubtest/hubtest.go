@@ -74,7 +74,7 @@ func New(t testing.TB, o Options) *Rig {
 	}
 	r.Accounts = account.New(r.Store, r.Box, nil)
 	kinds := append([]hub.Kind{
-		{Name: "script", Build: r.build},
+		{Name: "script", Build: r.build, Resumes: true},
 		{Name: "plugin", Inbound: true},
 	}, o.Kinds...)
 	r.Registry = hub.NewRegistry(r.Store, r.Box, kinds, o.Shared...)

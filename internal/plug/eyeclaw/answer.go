@@ -49,10 +49,13 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 			}
 			continue
 		case n.piece != "":
-			if err := emit(talk.Text(n.piece)); err != nil {
+			e := talk.Text(n.piece)
+			e.Mark = n.mark
+			if err := emit(e); err != nil {
 				h.cancel(t)
 				return err
 			}
+			h.acknowledge(t, n.mark)
 			continue
 		case n.stalled:
 			if err := emit(talk.Stalled()); err != nil {
@@ -60,6 +63,12 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 			}
 			continue
 		case n.done:
+			if n.err == nil && h.isConnector() {
+				if err := emit(talk.Complete()); err != nil {
+					return err
+				}
+			}
+			h.acknowledgeEnd(t)
 			return n.err
 		case n.resend:
 			if err := h.sendQuestion(ctx, t, asked, emit); err != nil {
@@ -70,6 +79,8 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 		if err := t.wait(ctx, n.recheckAfter); err != nil {
 			if isUnwanted(ctx) {
 				h.cancel(t)
+			} else {
+				h.leave(t)
 			}
 			return err
 		}
@@ -142,6 +153,7 @@ func (h *pluginBot) closeTurn(t *turn) {
 // step is the next action of Answer.
 type step struct {
 	piece        string
+	mark         int64 // with a piece of a connector: how many of its messages are emitted with it
 	command      *talk.Event
 	note         bool // the asker has to be told that the connection broke
 	stalled      bool // the plugin may have lost the answer, so the next question may start
@@ -173,7 +185,11 @@ func (h *pluginBot) next(t *turn) step {
 	if t.emitted < t.emittable {
 		piece := t.text.String()[t.emitted:t.emittable]
 		t.emitted = t.emittable
-		return step{piece: piece}
+		n := step{piece: piece}
+		if h.isConnector() && t.emitted == t.text.Len() {
+			n.mark = int64(t.nextSequence)
+		}
+		return n
 	}
 	if t.isDone() {
 		return step{done: true, err: t.err}

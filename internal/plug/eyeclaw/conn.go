@@ -65,6 +65,7 @@ type conn struct {
 	dropLog   logThrottle
 
 	version, openClaw string // what a connector says about itself; guarded by pluginBot.mu
+	stopped           bool   // a connector has closed it because it stops; guarded by pluginBot.mu
 
 	// ident is the identifier for commands, empty until the client has subscribed. Guarded by
 	// pluginBot.mu.
@@ -123,6 +124,11 @@ func (c *conn) read() {
 			if errors.Is(err, websocket.ErrMessageTooBig) {
 				c.bot.recordError(errOversize.With())
 				c.terminate(endOversize)
+			}
+			if c.bot.isConnector() && websocket.CloseStatus(err) == websocket.StatusNormalClosure {
+				c.bot.mu.Lock()
+				c.stopped = true
+				c.bot.mu.Unlock()
 			}
 			return
 		}

@@ -22,8 +22,10 @@ import (
 //
 //   - Its first message is hello, with the answers that it works on. A turn that is not among them
 //     is asked again, or has failed; an answer that nobody waits for is cancelled, unless it was
-//     cut off because the server was killed.
+//     cut off because the server ended.
 //   - It numbers everything that belongs to an answer, and sends again what was not acknowledged.
+//     A piece is acknowledged when it was emitted, and the end when that is safe from kill -9, so
+//     that nothing is lost with the server.
 //   - It gets pictures and functions with the question. It calls functions by messages.
 //   - It answers several questions at a time.
 //   - It answers each ping, so that its silence is noticed within seconds.
@@ -105,6 +107,8 @@ type connectorTurn struct {
 	tools  toolbox.Tools // nil: none
 
 	askedAgain int // how often the question was sent again
+	received   int // messages of the answer
+	taken      int // how many of them were emitted, and acknowledged
 	functions  []connectorFunction
 	calls      map[string]*callResult // by call id; nil while the call runs
 	commands   []talk.Event           // for the device, not emitted yet
@@ -209,12 +213,8 @@ func (h *pluginBot) onHello(c *conn, ident rawJSON, m hello) {
 		switch {
 		case slices.Contains(m.Sessions, lenientString(id)):
 			t.conn, t.disconnectedAt = c, time.Time{}
-		case !t.delivered.Load():
-		case t.chunkCount == 0 && len(t.connector.calls) == 0 && t.connector.askedAgain < maxAskedAgain:
-			t.connector.askedAgain++
-			t.delivered.Store(false) // the plugin has restarted, so it is asked again
 		default:
-			t.fail(t.interruptedError("the connector was restarted in mid-answer"))
+			t.connector.restarted(t)
 		}
 		t.notify()
 	}
@@ -222,65 +222,6 @@ func (h *pluginBot) onHello(c *conn, ident rawJSON, m hello) {
 	for _, id := range unwanted {
 		if !h.adopt(c, id) {
 			c.reply(ident, cancelMessage{"cancel", id})
-		}
-	}
-}
-
-// maxAdopted limits how long the rest of an answer is waited for that was cut off.
-const maxAdopted = 10 * time.Minute
-
-// adopt takes the rest of an answer that was under way when the server was killed. Nobody waits for
-// it now, so it is told at the asker's next turn. The tools of the turn have ended with it.
-func (h *pluginBot) adopt(c *conn, id string) bool {
-	if h.s.opt.Resume == nil {
-		return false
-	}
-	asked, finish := h.s.opt.Resume(h.info.Number, id)
-	if finish == nil {
-		return false
-	}
-	t, err := h.openTurn(asked)
-	if err != nil {
-		finish("", err)
-		return false
-	}
-	h.mu.Lock()
-	t.conn, t.sent, t.nextSequence = c, true, anySequence
-	t.delivered.Store(true)
-	t.connector.askedAgain = maxAskedAgain // it is not asked again
-	h.markInProgress(id)
-	ctx, cancel := context.WithTimeout(h.s.ctx, maxAdopted)
-	t.connector.ctx, t.connector.cancel, t.connector.calls = ctx, cancel, map[string]*callResult{}
-	h.mu.Unlock()
-	if !h.s.start(func() {
-		defer h.closeTurn(t)
-		finish(h.collect(ctx, t))
-	}) {
-		h.closeTurn(t)
-		finish("", context.Cause(h.s.ctx))
-		return false
-	}
-	return true
-}
-
-// collect returns the rest of an answer when it has ended.
-func (h *pluginBot) collect(ctx context.Context, t *turn) (string, error) {
-	var text strings.Builder
-	for {
-		n := h.next(t)
-		switch {
-		case n.done:
-			return text.String(), n.err
-		case n.piece != "":
-			text.WriteString(n.piece)
-		case n.command != nil, n.note, n.stalled: // for somebody who listens
-		default:
-			if err := t.wait(ctx, n.recheckAfter); err != nil {
-				if errors.Is(err, context.DeadlineExceeded) {
-					h.cancel(t)
-				}
-				return "", err
-			}
 		}
 	}
 }
@@ -331,14 +272,14 @@ func (h *pluginBot) noteCall(c *conn, m *message) (t *turn, isNew bool, dropped 
 	return t, true, ""
 }
 
-// reply sends a result to where the turn runs. If the socket is lost, the connector asks again. The
-// caller holds pluginBot.mu, so it does not wait.
-func (t *turn) reply(r callResult) {
+// reply sends a message to where the turn runs. If the socket is lost, the connector sends again
+// what it answers. The caller holds pluginBot.mu, so it does not wait.
+func (t *turn) reply(r any) {
 	if c := t.conn; c != nil && c.ident != nil {
 		select {
 		case c.out <- outbound{frame: messageFrame(c.ident, r)}:
 		default:
-			c.requestClose(closeRestart) // it does not read; the result comes over the next one
+			c.requestClose(closeRestart) // it does not read; it comes over the next one
 		}
 	}
 }
@@ -396,34 +337,6 @@ func (h *pluginBot) command(t *turn, name, object string) (content string, faile
 	t.connector.commands = append(t.connector.commands, event)
 	t.notify()
 	return toolbox.SentToDevice, false
-}
-
-// isRepeated reports whether a numbered message of a turn was received before.
-func (h *pluginBot) isRepeated(m *message) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t, seq := h.turns[string(m.SessionID)], m.sequence()
-	return t != nil && seq >= 0 && seq < t.nextSequence
-}
-
-// handleNumbered handles a message that belongs to an answer of a connector, and acknowledges it.
-func (c *conn) handleNumbered(ident rawJSON, m *message) {
-	h, session := c.bot, string(m.SessionID)
-	if h.isRepeated(m) {
-		h.mu.Lock()
-		h.find(c, session)
-		h.mu.Unlock()
-	} else {
-		switch m.Type {
-		case "stream_chunk":
-			c.recordUnmatched(h.onChunk(c, session, m.text(), m.sequence()))
-		case "stream_end":
-			c.recordUnmatched(h.onComplete(c, session))
-		case "stream_error":
-			c.recordUnmatched(h.onError(c, session, string(m.Error)))
-		}
-	}
-	c.reply(ident, ackMessage{"chunk_received", m.Sequence, session, timestamp()})
 }
 
 // isSilent reports whether a connector has not answered the last pings.

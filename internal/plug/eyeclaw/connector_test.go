@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -163,18 +166,16 @@ func TestConnector_unwanted(t *testing.T) {
 
 // The rest of an answer that was cut off with the server is taken, once.
 func TestConnector_cutOff(t *testing.T) {
-	type rest struct {
-		text string
-		err  error
-	}
-	finished := make(chan rest, 1)
+	var kept strings.Builder
+	finished := make(chan error, 1)
 	r := newConnectorRig(t, nil, func(o *Options) {
-		o.Resume = func(bot int64, turn string) (*talk.Turn, func(string, error)) {
+		o.Resume = func(bot int64, turn string) *talk.Cut {
 			if bot != 7 || turn != "cut" {
-				return nil, nil
+				return nil
 			}
-			return &talk.Turn{ID: turn, Bot: bot, Person: "p", Parts: []talk.Part{{Text: "count"}}},
-				func(text string, err error) { finished <- rest{text, err} }
+			return &talk.Cut{Turn: &talk.Turn{ID: turn, Bot: bot, Person: "p", Parts: []talk.Part{{Text: "count"}}},
+				Mark: 3, Keep: func(text string, _ int64) { kept.WriteString(text) },
+				End: func(err error) { finished <- err }}
 		}
 	})
 	c := r.announced()
@@ -186,16 +187,93 @@ func TestConnector_cutOff(t *testing.T) {
 	if m := c.expectMessage("call_result"); m["is_error"] != true {
 		t.Errorf("%v", m)
 	}
+	c.acknowledged(`{"type":"stream_chunk","content":"one, ","session_id":"cut","sequence":2}`)
 	c.acknowledged(`{"type":"stream_chunk","content":"two, ","session_id":"cut","sequence":3}`)
 	c.acknowledged(`{"type":"stream_chunk","content":"three.","session_id":"cut","sequence":4}`)
 	c.acknowledged(`{"type":"stream_chunk","content":"three.","session_id":"cut","sequence":4}`)
 	c.acknowledged(`{"type":"stream_end","session_id":"cut","sequence":5}`)
-	if got := <-finished; got.text != "two, three." || got.err != nil {
-		t.Errorf("%+v", got)
+	if err := <-finished; kept.String() != "two, three." || err != nil {
+		t.Errorf("%q, %v", kept.String(), err)
 	}
 	if n := r.metric("anomalies_total", ""); n != 0 {
 		t.Errorf("%v anomalies", n)
 	}
+}
+
+// A server that stops leaves the rest of an answer that was cut off to the next one.
+func TestConnector_cutOffAgain(t *testing.T) {
+	var mu sync.Mutex
+	var marks []int64
+	r := newConnectorRig(t, nil, func(o *Options) {
+		o.Resume = func(_ int64, turn string) *talk.Cut {
+			return &talk.Cut{Turn: &talk.Turn{ID: turn, Bot: 7, Person: "p", Parts: []talk.Part{{Text: "count"}}},
+				Keep: func(_ string, mark int64) {
+					mu.Lock()
+					defer mu.Unlock()
+					marks = append(marks, mark)
+				},
+				End: func(err error) { t.Errorf("it ended with %v", err) }}
+		}
+	})
+	c := r.connector("cut")
+	c.acknowledged(`{"type":"stream_chunk","content":"one, ","session_id":"cut","sequence":0}`)
+	if err := r.s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(marks, []int64{1}) {
+		t.Errorf("%v", marks)
+	}
+}
+
+// A piece is acknowledged when it was emitted, not before.
+func TestConnector_acknowledges(t *testing.T) {
+	r := newConnectorRig(t, nil)
+	c := r.connector()
+	listening, emitted := make(chan struct{}), make(chan int64, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.attachedBot().Answer(context.Background(), &talk.Turn{ID: "t1", Bot: 7, Person: "p",
+			Parts: []talk.Part{{Text: "count"}}}, func(e talk.Event) error {
+			<-listening
+			emitted <- e.Mark
+			return nil
+		})
+	}()
+	c.expectMessage("execute_command")
+	c.send(`{"type":"stream_chunk","content":"one ","session_id":"t1","sequence":0}`)
+	c.send(`{"type":"stream_chunk","content":"one ","session_id":"t1","sequence":0}`)
+	c.send(`{"action":"ping"}`)
+	c.expectMessage("pong") // the pieces are received, and nothing is acknowledged
+	close(listening)
+	if m := c.expectMessage("chunk_received"); m["sequence"] != 0.0 {
+		t.Errorf("%v", m)
+	}
+	c.acknowledged(`{"type":"stream_end","session_id":"t1","sequence":1}`)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if mark, complete := <-emitted, <-emitted; mark != 1 || complete != 0 || len(emitted) != 0 {
+		t.Errorf("marks %d and %d, and %d more", mark, complete, len(emitted))
+	}
+}
+
+// A connector that stops says so by closing its connection, and its answers end at once, though
+// another connector is there.
+func TestConnector_stops(t *testing.T) {
+	r := newConnectorRig(t, &lamp{})
+	old := r.connector()
+	begun := r.asked("t1")
+	old.expectMessage("execute_command")
+	old.acknowledged(`{"type":"stream_chunk","content":"one ","session_id":"t1","sequence":0}`)
+	silent := r.asked("t2")
+	old.expectMessage("execute_command")
+	c := r.connector()
+	_ = old.ws.Close(websocket.StatusNormalClosure, "")
+	begun.fails(t, talk.Lost)
+	c.expectMessage("execute_command")
+	c.acknowledged(`{"type":"stream_chunk","content":"yes","session_id":"t2","sequence":0}`)
+	c.acknowledged(`{"type":"stream_end","session_id":"t2","sequence":1}`)
+	silent.ends(t, "yes")
 }
 
 // A connector that has restarted is asked again if it had said nothing; otherwise the answer is

@@ -22,7 +22,8 @@ type pluginBot struct {
 	turns          map[string]*turn     // with somebody waiting, by id
 	inProgress     map[string]time.Time // start times of the turns that the plugin works on
 	leftover       leftover
-	disconnectedAt time.Time // when the last subscribed socket closed; zero while there is one
+	unfinished     map[string]bool // turns that were left to the next server, by id
+	disconnectedAt time.Time       // when the last subscribed socket closed; zero while there is one
 
 	retired    bool
 	registered bool
@@ -43,6 +44,7 @@ func newPluginBot(s *Server, bot Bot) *pluginBot {
 		changed:    make(chan struct{}),
 		turns:      make(map[string]*turn),
 		inProgress: make(map[string]time.Time),
+		unfinished: make(map[string]bool),
 		detached:   make(chan struct{}),
 	}
 	h.ctx, h.stop = context.WithCancel(s.ctx)
@@ -190,6 +192,9 @@ func (h *pluginBot) connLost(c *conn) {
 	for _, t := range h.turns {
 		if t.conn == c {
 			t.conn, t.connLost, t.disconnectedAt = nil, true, now
+			if c.stopped && !t.isDone() {
+				t.connector.restarted(t)
+			}
 			t.notify()
 		}
 	}

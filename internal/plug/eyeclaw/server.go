@@ -90,10 +90,9 @@ type Options struct {
 	// Tools returns the tools that the agent behind a connector may call. Nil, and a nil result,
 	// mean none.
 	Tools func(ctx context.Context, bot int64) (toolbox.Tools, error)
-	// Resume returns a turn of a bot that was cut off because the server was killed, and what takes
-	// the rest of its answer, which is called once. Nil, and a nil function, mean that nobody wants
-	// the rest.
-	Resume func(bot int64, turn string) (asked *talk.Turn, finish func(answer string, err error))
+	// Resume returns a turn of a bot that was cut off because the server ended; nil: nobody wants
+	// the rest of its answer. A nil function means that there are none.
+	Resume func(bot int64, turn string) *talk.Cut
 	// Logger logs events, never messages. Nil discards.
 	Logger *slog.Logger
 	// Registerer registers the metrics. Nil leaves them unregistered.

@@ -86,10 +86,6 @@ const (
 	maxID = 128
 )
 
-// anySequence is the expected sequence number of a turn of which earlier messages went to a server
-// that was killed.
-const anySequence = -1
-
 func (t *turn) notify() {
 	select {
 	case t.wake <- struct{}{}:
@@ -195,7 +191,7 @@ func (h *pluginBot) onChunk(c *conn, session, text string, seq int) (dropped str
 		h.leftover.uncertain = true
 		return ""
 	}
-	if seq >= 0 && t.nextSequence != anySequence && seq != t.nextSequence {
+	if seq >= 0 && seq != t.nextSequence {
 		h.onSequenceGap(t)
 	}
 	if seq >= 0 {

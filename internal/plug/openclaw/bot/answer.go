@@ -349,13 +349,20 @@ func (a *answer) emitNew() (over bool, err error) {
 		more = "\n\n" + text
 	}
 	if more != "" {
-		if err := a.emit(talk.Text(more)); err != nil {
+		e := talk.Text(more)
+		e.Mark = markOf(text)
+		if err := a.emit(e); err != nil {
 			return true, &emitError{err}
 		}
 		a.emitted, a.waiting = text, false
 	}
 	if end == nil {
 		return false, nil
+	}
+	if end.State == wire.ChatFinal {
+		if err := a.emit(talk.Complete()); err != nil {
+			return true, &emitError{err}
+		}
 	}
 	return true, a.endError(end)
 }

@@ -87,8 +87,9 @@ func (b *Bots) Kind() hub.Kind {
 		Build: func(sb store.Bot, settings any) (talk.Bot, error) {
 			return b.Build(sb, *settings.(*Settings))
 		},
-		Check:  b.check,
-		Limits: Limits,
+		Check:   b.check,
+		Resumes: true,
+		Limits:  Limits,
 	}
 }
 

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,36 @@ func TestQuiet(t *testing.T) {
 	conv.history(recordEnded)
 	if err := conv.end(); err != nil || conv.text() != "One two three." {
 		t.Errorf("%q, %v", conv.text(), err)
+	}
+}
+
+// What an answer had more than what was emitted when the server ended is fetched.
+func TestResumeCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		records []string
+		rest    string
+		failed  bool
+	}{
+		"it goes on":               {[]string{recordAlive, recordAlive, recordEnded}, " three.", false},
+		"it has ended":             {[]string{recordEnded}, " three.", false},
+		"it was cut off there too": {[]string{recordQuestion, recordGoneOn}, " three.", false},
+		"it is not known":          {slices.Repeat([]string{recordNone}, maxRechecks+1), "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeGateway(t, clienttest.Options{}, Options{recheckDelay: 10 * time.Millisecond}, nil)
+			turn, kept, ended := said("p", "count"), "", make(chan error, 1)
+			go h.bot.Resume(t.Context(), &talk.Cut{Turn: turn, Mark: markOf("One two"),
+				Keep: func(text string, mark int64) { kept += text },
+				End:  func(err error) { ended <- err }})
+			peer := h.gate.Peer()
+			for _, record := range c.records {
+				peer.Answer(peer.Next(wire.MethodChatHistory),
+					json.RawMessage(strings.ReplaceAll(record, "RUN", turn.ID)))
+			}
+			if err := <-ended; kept != c.rest || (err != nil) != c.failed {
+				t.Errorf("%q, %v", kept, err)
+			}
+		})
 	}
 }
 
