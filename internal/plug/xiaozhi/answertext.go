@@ -42,6 +42,9 @@ type line struct {
 	text, face string
 	note       bool // the sentence is not part of the answer
 	fixed      bool // it may be said again: its sound is kept
+	// late is set if the person has waited for engines, and must not wait long for this: it is
+	// shown at once. It tells which engines were late.
+	late func(engine.ID) bool
 }
 
 // newAnswerText returns an empty text for engines; nil: for the display.

@@ -280,7 +280,7 @@ func (d *dialogue) typed(text string) {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.reply(ctx, cancel, func(r *reply) {
 		if refusal := r.chain.Refusal(ctx); refusal != nil {
-			r.fail(refusal)
+			r.fail(refusal, nil)
 			return
 		}
 		r.answer(text)

@@ -230,7 +230,7 @@ func (d *duplex) commitTurn() {
 		d.talk.Clear()
 		ctx, cancel := context.WithCancelCause(d.ctx)
 		refusal := d.refused
-		d.reply(ctx, cancel, func(r *reply) { r.fail(refusal) })
+		d.reply(ctx, cancel, func(r *reply) { r.fail(refusal, nil) })
 	default:
 		d.answerTurn(sound)
 	}

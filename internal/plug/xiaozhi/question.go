@@ -36,7 +36,7 @@ const (
 type question struct {
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
-	utterance   engine.Utterance
+	utterance   *engine.ChainUtterance
 	silence     time.Duration // that ends it; 0: it depends on the text
 	language    string
 	exits       []string // phrases that end the conversation, besides the usual ones

@@ -290,7 +290,7 @@ func (r *reply) answerSpeech(q *question) {
 	}
 	if q.final.err != nil {
 		r.drop(q)
-		r.fail(engine.AsError(q.final.err))
+		r.fail(engine.AsError(q.final.err), q.utterance.TimedOut)
 		return
 	}
 	switch meaning {
@@ -414,10 +414,11 @@ func (r *reply) ask(part talk.Part, commands []string) {
 }
 
 // fail tells the person why there is no answer. The conversation ends after it if that will be the
-// same for the rest of the day.
-func (r *reply) fail(err *engine.Error) {
+// same for the rest of the day. Late reports which engines were late.
+func (r *reply) fail(err *engine.Error, late func(engine.ID) bool) {
 	if err.Class != engine.Spent {
-		r.say(msgCannotHear.In(r.c.Lang(), err.In(r.c.Lang())))
+		text := msgCannotHear.In(r.c.Lang(), err.In(r.c.Lang()))
+		r.write(line{text: text, note: true, fixed: true, late: late})
 		return
 	}
 	if r.last = r.chain.CanSpeak(); !r.last {
@@ -427,9 +428,11 @@ func (r *reply) fail(err *engine.Error) {
 }
 
 // say speaks a sentence instead of an answer.
-func (r *reply) say(text string) {
+func (r *reply) say(text string) { r.write(line{text: text, note: true, fixed: true}) }
+
+func (r *reply) write(l line) {
 	r.use(newAnswerText(r.chain))
-	_ = r.script.write(r.ctx, line{text: text, note: true, fixed: true}) // fails only if nobody waits
+	_ = r.script.write(r.ctx, l) // fails only if nobody waits
 }
 
 // mark notes when a stage was reached.

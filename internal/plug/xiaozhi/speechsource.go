@@ -23,6 +23,8 @@ type speechSource struct {
 	written atomic.Int32  // their number
 	next    int           // number of the line after them
 	fixed   chan aside    // phrases before them whose sound is known
+	urgent  chan string   // a text that is shown before it is spoken
+	told    string        // that text, once it is shown
 	learns  *learner      // of the first line, if it is a phrase; read after a clip
 	coming  chan nextClip // gets the next clip; nil: nobody waits for it
 	clip    pace.Source   // nil between clips
@@ -45,7 +47,7 @@ type nextClip struct {
 func newSpeechSource(r *reply, first int) *speechSource {
 	ctx, cancel := context.WithCancel(r.ctx)
 	s := &speechSource{reply: r, cancel: cancel, speech: r.chain.Speak(ctx, r.manner), fed: make(chan struct{}),
-		fixed: make(chan aside, 1), next: first}
+		fixed: make(chan aside, 1), urgent: make(chan string, 1), next: first}
 	go s.feed(ctx)
 	return s
 }
@@ -76,6 +78,10 @@ func (s *speechSource) feed(ctx context.Context) {
 			if known = l.fixed && s.know(l.text); known {
 				continue
 			}
+		}
+		if l.late != nil {
+			s.speech.Hurry(l.late)
+			s.urgent <- l.text // there is one such line
 		}
 		s.lines = append(s.lines, s.next)
 		s.written.Add(1)
@@ -163,6 +169,8 @@ func (s *speechSource) open() error {
 		case a := <-s.fixed:
 			s.play(a)
 			return nil
+		case text := <-s.urgent:
+			s.tell(text)
 		case n := <-s.coming:
 			return s.take(n)
 		case <-prepared:
@@ -175,6 +183,12 @@ func (s *speechSource) open() error {
 			}
 		}
 	}
+}
+
+// tell shows a text that is still to be spoken.
+func (s *speechSource) tell(text string) {
+	s.told = text
+	_ = s.reply.c.ShowText(text) // the reader notices a broken connection
 }
 
 // patience returns how long the person waits for a sound.
@@ -213,6 +227,11 @@ func (s *speechSource) take(n nextClip) error {
 	default:
 		s.coming = nil
 	}
+	select {
+	case text := <-s.urgent:
+		s.tell(text)
+	default:
+	}
 	switch {
 	case errors.Is(n.err, io.EOF):
 		s.learns.finish()
@@ -228,8 +247,11 @@ func (s *speechSource) take(n nextClip) error {
 // fail shows the rest of the answer if no engine can speak it. The error is io.EOF then.
 func (s *speechSource) fail(err error) error {
 	r := s.reply
-	if errors.Is(err, io.EOF) || r.ctx.Err() != nil {
+	switch {
+	case errors.Is(err, io.EOF), r.ctx.Err() != nil:
 		return err
+	case s.told != "":
+		return io.EOF // that there is no answer is all there is to tell
 	}
 	show := msgCannotSpeak.In(r.c.Lang(), engine.AsError(err).In(r.c.Lang()))
 	for {
@@ -250,7 +272,7 @@ func (s *speechSource) Text() (string, bool) {
 	text := s.text
 	s.text, s.showing = "", false
 	s.reply.dialogue.spoken.add(text, time.Now())
-	return text, true
+	return text, text != s.told
 }
 
 func (s *speechSource) close() {

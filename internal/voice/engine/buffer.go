@@ -28,7 +28,7 @@ func (b *buffer) add(data []byte, err error) (unwanted bool, _ error) {
 	defer b.mu.Unlock()
 	defer signal(b.added)
 	if b.total += len(data); b.total > MaxClip {
-		b.err = errTooLong
+		b.data, b.err = nil, errTooLong
 		return false, errTooLong
 	}
 	if !b.closed {
@@ -36,6 +36,14 @@ func (b *buffer) add(data []byte, err error) (unwanted bool, _ error) {
 	}
 	b.err = err
 	return b.closed, nil
+}
+
+// discard drops what was not read. The next read returns the error.
+func (b *buffer) discard(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.data, b.err = nil, err
+	signal(b.added)
 }
 
 // Read implements [io.Reader].

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -34,6 +35,8 @@ type Link struct {
 // ID tells engines apart, and an engine from what it was with other settings.
 type ID struct{ Name, Version string }
 
+func (l *Link) id() ID { return ID{l.Name, l.Version} }
+
 // The stages that [Link.OnFailure] gets.
 const (
 	StageListen = "listen"
@@ -63,26 +66,39 @@ func (l *Link) succeeded(stage string, took time.Duration) {
 // Chain uses the first of its engines, and the next one if that fails, within the same turn.
 type Chain struct {
 	Links []Link
-	// Patience limits how long an engine may take for a result while another one is left, LastWait
-	// how long the last one may; 0: 3 and 8 seconds.
-	Patience, LastWait time.Duration
+	// Patience limits how long an engine may take for a result while another one is left, and Wait
+	// how long all of them may together; the last one has Patience at least. 0: 3 and 6 seconds.
+	Patience, Wait time.Duration
 	// Account is for whom the engines are used; nil: nobody counts, and nobody refuses.
 	Account Account
 }
 
 var errNoEngine = Errorf(Closed, "no speech engine is set up")
 
-// limit returns how long an engine may take if so many are left, itself included.
-func (c *Chain) limit(left int) time.Duration {
-	switch {
-	case left > 1 && c.Patience > 0:
-		return c.Patience
-	case left > 1:
-		return 3 * time.Second
-	case c.LastWait > 0:
-		return c.LastWait
+// Defaults of [Chain.Patience] and [Chain.Wait]. A person is answered, or told why not, within 8
+// seconds after the speech when the engines of one stage hang: its end is certain 0.8 seconds
+// later, and the last second is for telling it (see [ChainSpeech.Hurry]).
+const (
+	defaultPatience = 3 * time.Second
+	defaultWait     = 6 * time.Second
+)
+
+// limits are those of a stage. One goroutine uses them.
+type limits struct {
+	patience, wait time.Duration
+	waited         time.Duration // for engines, since the last result
+}
+
+func (c *Chain) limits() limits {
+	return limits{patience: cmp.Or(c.Patience, defaultPatience), wait: cmp.Or(c.Wait, defaultWait)}
+}
+
+// next returns how long an engine may take if so many are left, itself included.
+func (l *limits) next(left int) time.Duration {
+	if left > 1 {
+		return l.patience
 	}
-	return 8 * time.Second
+	return max(l.wait-l.waited, l.patience)
 }
 
 // usable returns the links of a stage that may be used now. The error is that of one that may not
@@ -148,7 +164,7 @@ func (c *Chain) Speaks() (id ID, ok bool) {
 	if l == nil {
 		return id, false
 	}
-	return ID{l.Name, l.Version}, true
+	return l.id(), true
 }
 
 // Streams reports whether the engine that speaks first takes a text while it is written.
@@ -163,12 +179,12 @@ func (c *Chain) Streams() bool {
 
 // timeLimit cancels a context unless it is stopped in time. It is safe for concurrent use.
 type timeLimit struct {
-	cancel   context.CancelCauseFunc
-	duration time.Duration
+	cancel context.CancelCauseFunc
 
-	mu    sync.Mutex
-	timer *time.Timer // nil while it is stopped
-	since time.Time   // when it was started last
+	mu       sync.Mutex
+	duration time.Duration
+	timer    *time.Timer // nil while it is stopped
+	since    time.Time   // when it was started last
 }
 
 // newTimeLimit returns a stopped limit and the context that it cancels.
@@ -178,15 +194,21 @@ func newTimeLimit(ctx context.Context, d time.Duration) (context.Context, *timeL
 }
 
 // start starts it unless it runs.
-func (t *timeLimit) start() { t.startFor(t.duration) }
-
-func (t *timeLimit) startFor(d time.Duration) {
+func (t *timeLimit) start() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer == nil {
+		d := t.duration
 		t.since = time.Now()
 		t.timer = time.AfterFunc(d, func() { t.cancel(Errorf(Timeout, "no result within %s", d)) })
 	}
+}
+
+// set changes how long it runs when it is started again.
+func (t *timeLimit) set(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.duration = d
 }
 
 // stop stops it and returns how long it ran; 0 if it was stopped.

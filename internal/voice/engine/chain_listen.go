@@ -3,13 +3,14 @@ package engine
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 )
 
 // Listen begins an utterance. Its Write and Finish never wait for an engine; Next uses the engines,
 // and returns an error when the last one has failed, or the account allows no more.
-func (c *Chain) Listen(ctx context.Context, h Hints) Utterance {
-	u := &chainUtterance{chain: c, hints: h, ctx: ctx}
+func (c *Chain) Listen(ctx context.Context, h Hints) *ChainUtterance {
+	u := &ChainUtterance{chain: c, hints: h, ctx: ctx, limits: c.limits()}
 	if u.err = c.Refusal(ctx); u.err != nil {
 		return u
 	}
@@ -17,13 +18,15 @@ func (c *Chain) Listen(ctx context.Context, h Hints) Utterance {
 	return u
 }
 
-// chainUtterance keeps the sound for the next engine.
-type chainUtterance struct {
-	chain *Chain
-	hints Hints
-	ctx   context.Context
-	links []*Link // the first one is used; only for Next
-	err   *Error  // of the last failure; only for Next
+// ChainUtterance is an [Utterance] that keeps the sound for the next engine.
+type ChainUtterance struct {
+	chain  *Chain
+	hints  Hints
+	ctx    context.Context
+	links  []*Link // the first one is used; only for Next
+	err    *Error  // of the last failure; only for Next
+	limits limits  // only for Next
+	late   []ID    // engines that gave no result in time; only for Next and TimedOut
 
 	mu       sync.Mutex
 	samples  []int16
@@ -52,7 +55,8 @@ func (a *attempt) close() {
 	})
 }
 
-func (u *chainUtterance) Write(samples []int16) error {
+// Write implements [Utterance].
+func (u *ChainUtterance) Write(samples []int16) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.samples)+len(samples) > maxSamples {
@@ -65,7 +69,8 @@ func (u *chainUtterance) Write(samples []int16) error {
 	return u.ctx.Err()
 }
 
-func (u *chainUtterance) Finish() error {
+// Finish implements [Utterance].
+func (u *ChainUtterance) Finish() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.finished = true
@@ -76,7 +81,8 @@ func (u *chainUtterance) Finish() error {
 	return nil
 }
 
-func (u *chainUtterance) Next() (Transcript, error) {
+// Next implements [Utterance].
+func (u *ChainUtterance) Next() (Transcript, error) {
 	for {
 		a, err := u.open()
 		if err != nil {
@@ -102,15 +108,15 @@ func (u *chainUtterance) Next() (Transcript, error) {
 }
 
 // open returns the current attempt, or begins one with the next engine.
-func (u *chainUtterance) open() (*attempt, error) {
+func (u *ChainUtterance) open() (*attempt, error) {
 	u.mu.Lock()
 	a := u.current
 	u.mu.Unlock()
 	for a == nil && len(u.links) > 0 && u.ctx.Err() == nil {
-		ctx, limit := newTimeLimit(u.ctx, u.chain.limit(len(u.links)))
+		ctx, limit := newTimeLimit(u.ctx, u.limits.next(len(u.links)))
 		limit.start()
 		of, err := u.links[0].listen(ctx, u.hints)
-		limit.stop()
+		u.limits.waited += limit.stop()
 		if err != nil {
 			limit.cancel(nil)
 			u.fail(err)
@@ -129,7 +135,7 @@ func (u *chainUtterance) open() (*attempt, error) {
 }
 
 // begin gives an engine what was said so far.
-func (u *chainUtterance) begin(a *attempt) {
+func (u *ChainUtterance) begin(a *attempt) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -145,31 +151,38 @@ func (u *chainUtterance) begin(a *attempt) {
 }
 
 // drop ends an attempt that failed.
-func (u *chainUtterance) drop(a *attempt, err error) {
+func (u *ChainUtterance) drop(a *attempt, err error) {
 	if a.ctx.Err() != nil {
 		err = context.Cause(a.ctx) // of the time limit
 	}
 	u.mu.Lock()
 	u.current = nil
 	u.mu.Unlock()
+	u.limits.waited += a.limit.stop()
 	a.close()
 	u.fail(err)
 }
 
 // fail records the failure of the first engine and goes on to the next.
-func (u *chainUtterance) fail(err error) {
+func (u *ChainUtterance) fail(err error) {
 	if u.ctx.Err() != nil {
 		return
 	}
 	if u.err = AsError(err); u.err == nil {
 		u.err = Errorf(Closed, "the engine stopped by itself")
 	}
+	if u.err.Class == Timeout {
+		u.late = append(u.late, u.links[0].id())
+	}
 	u.links[0].failed(StageListen, u.err)
 	u.links = u.links[1:]
 }
 
+// TimedOut reports whether an engine gave no result in time. It is called after Next has failed.
+func (u *ChainUtterance) TimedOut(id ID) bool { return slices.Contains(u.late, id) }
+
 // Close implements [Utterance].
-func (u *chainUtterance) Close() {
+func (u *ChainUtterance) Close() {
 	u.mu.Lock()
 	a := u.current
 	u.current, u.closed = nil, true

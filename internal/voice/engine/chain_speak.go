@@ -11,12 +11,22 @@ import (
 // maxUnspoken is how many sentences wait in a [ChainSpeech] before its Write waits.
 const maxUnspoken = 32
 
-// soundTimeout limits the wait for more of a sound that has begun.
-const soundTimeout = 5 * time.Second
+const (
+	// soundTimeout limits the wait for more of a sound that has begun if no other engine is left;
+	// otherwise it is [Chain.Patience].
+	soundTimeout = 5 * time.Second
+	// soundProgress is how many bytes have to come within either time: less than half of what the
+	// lowest usual bit rate has in 3 seconds (Opus, 6 kbit/s).
+	soundProgress = 1 << 10
+	// hurryWait is how long a sentence that is in a hurry waits for its sound, and hurryLate how
+	// long if all engines have been late before.
+	hurryWait, hurryLate = 2 * time.Second, time.Second
+)
 
 // Speak begins to speak. The caller closes the result.
 func (c *Chain) Speak(ctx context.Context, m Manner) *ChainSpeech {
-	s := &ChainSpeech{chain: c, manner: m, changed: make(chan struct{}, 1), space: make(chan struct{}, 1)}
+	s := &ChainSpeech{chain: c, manner: m, limits: c.limits(), changed: make(chan struct{}, 1),
+		space: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.links, s.err = c.usable(StageSpeak)
 	return s
@@ -31,8 +41,10 @@ type ChainSpeech struct {
 	cancel context.CancelFunc
 	links  []*Link // the first one is used; only for Next and Reject
 	err    *Error  // of the last failure; only for Next and Reject
+	limits limits  // only for Next and Reject
 	voice  *voiceAttempt
-	clip   *Clip // that Next returned last, until it is complete
+	clip   *Clip       // that Next returned last, until it is complete
+	sound  *timedSound // of clip
 
 	mu       sync.Mutex
 	unspoken []string // sentences whose sound is not complete
@@ -40,6 +52,7 @@ type ChainSpeech struct {
 	dropped  int      // sentences removed from unspoken so far
 	finished bool
 	waiting  bool          // Next waits for the engine
+	late     func(ID) bool // of Hurry; nil: it was not called, or Next has seen it
 	changed  chan struct{} // has a token after Write or Finish
 	space    chan struct{} // has a token after sentences were removed
 }
@@ -85,6 +98,31 @@ func (s *ChainSpeech) Write(text string) error {
 			return context.Cause(s.ctx)
 		}
 	}
+}
+
+// Hurry is called before the first sentence, if that is of use only soon: what says why there is no
+// answer, after a person has waited for one. Engines that were late before are not used as long as
+// another one is left.
+func (s *ChainSpeech) Hurry(late func(ID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = late
+}
+
+// hurry does what Hurry asks for.
+func (s *ChainSpeech) hurry() {
+	s.mu.Lock()
+	late := s.late
+	s.late = nil
+	s.mu.Unlock()
+	if late == nil {
+		return
+	}
+	s.limits.wait = hurryLate
+	if inTime := slices.DeleteFunc(slices.Clone(s.links), func(l *Link) bool { return late(l.id()) }); len(inTime) > 0 {
+		s.links, s.limits.wait = inTime, hurryWait
+	}
+	s.limits.patience = s.limits.wait / time.Duration(max(len(s.links), 1))
 }
 
 // Finish implements [Speech].
@@ -143,7 +181,11 @@ func (s *ChainSpeech) Next() (Clip, error) {
 			}
 			return Clip{}, context.Cause(s.ctx)
 		case err == nil:
-			clip.Sound = &timedSound{ReadCloser: clip.Sound, limit: a.limit}
+			s.sound = &timedSound{ReadCloser: clip.Sound, limit: a.limit, timeout: soundTimeout}
+			if len(s.links) > 1 {
+				s.sound.timeout = min(s.limits.next(len(s.links)), soundTimeout)
+			}
+			clip.Sound = s.sound
 			s.clip = &clip
 			return clip, nil
 		case err == io.EOF:
@@ -155,6 +197,7 @@ func (s *ChainSpeech) Next() (Clip, error) {
 		if a.ctx.Err() != nil {
 			err = context.Cause(a.ctx) // of the time limit
 		}
+		s.limits.waited += a.took
 		s.drop(err)
 	}
 }
@@ -162,6 +205,9 @@ func (s *ChainSpeech) Next() (Clip, error) {
 // Reject reports that the last clip could not be read or played. The next one begins with its
 // sentence again, spoken by the next engine.
 func (s *ChainSpeech) Reject(err error) {
+	if s.clip != nil {
+		s.limits.waited += s.sound.waited
+	}
 	s.clip = nil
 	if s.voice == nil || s.ctx.Err() != nil {
 		return
@@ -178,10 +224,11 @@ func (s *ChainSpeech) open() (*voiceAttempt, error) {
 		if err := s.awaitText(); err != nil {
 			return nil, err
 		}
-		ctx, limit := newTimeLimit(s.ctx, s.chain.limit(len(s.links)))
+		s.hurry()
+		ctx, limit := newTimeLimit(s.ctx, s.limits.next(len(s.links)))
 		limit.start()
 		of, err := s.links[0].speak(ctx, s.manner)
-		limit.stop()
+		s.limits.waited += limit.stop()
 		if err != nil {
 			limit.cancel(nil)
 			if s.ctx.Err() != nil {
@@ -270,6 +317,8 @@ func (s *ChainSpeech) complete() {
 		return
 	}
 	s.links[0].succeeded(StageSpeak, s.voice.took)
+	s.limits.waited = 0
+	s.voice.limit.set(s.limits.next(len(s.links)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spoken += letters(s.clip.Text)
@@ -308,7 +357,7 @@ func (s *ChainSpeech) fail(err error) {
 // Engine returns the engine of the last clip. It is called by who calls Next.
 func (s *ChainSpeech) Engine() (id ID) {
 	if len(s.links) > 0 {
-		id = ID{s.links[0].Name, s.links[0].Version}
+		id = s.links[0].id()
 	}
 	return id
 }
@@ -322,15 +371,22 @@ func (s *ChainSpeech) Close() {
 	}
 }
 
-// timedSound limits the wait for each read.
+// timedSound limits the wait for sound.
 type timedSound struct {
 	io.ReadCloser
-	limit *timeLimit
+	limit   *timeLimit
+	timeout time.Duration
+	waited  time.Duration // for the last sound
+	fresh   int           // bytes that came meanwhile
 }
 
 func (t *timedSound) Read(p []byte) (int, error) {
-	t.limit.startFor(soundTimeout)
+	t.limit.set(t.timeout - t.waited)
+	t.limit.start()
 	n, err := t.ReadCloser.Read(p)
-	t.limit.stop()
+	t.waited += t.limit.stop()
+	if t.fresh += n; t.fresh >= soundProgress {
+		t.fresh, t.waited = 0, 0
+	}
 	return n, err
 }

@@ -211,41 +211,6 @@ func TestRejectedClip(t *testing.T) {
 	}
 }
 
-// TestSilentSpeaker checks the time limits: the second engine speaks after three seconds, and the
-// rest of the text is left when that is silent too.
-func TestSilentSpeaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		silent := engine.SpeakOnce(func(ctx context.Context, _ string, _ engine.Manner) (engine.Clip, error) {
-			<-ctx.Done()
-			return engine.Clip{}, ctx.Err()
-		})
-		chain := engine.Chain{Links: []engine.Link{
-			{Name: "a", Engine: engine.Engine{Speaker: silent}}, {Name: "b", Engine: engine.Engine{Speaker: silent}}}}
-		s := chain.Speak(t.Context(), engine.Manner{})
-		defer s.Close()
-		began := time.Now()
-		say(t, s, "One.", "Two.")
-		_, err := s.Next()
-		if e := engine.AsError(err); e == nil || e.Class != engine.Timeout {
-			t.Errorf("the error is %v", err)
-		}
-		if took := time.Since(began); took != 11*time.Second {
-			t.Errorf("it took %s, want 3 s and 8 s", took)
-		}
-		var rest []string
-		for {
-			text, err := s.Unspoken()
-			if err != nil {
-				break
-			}
-			rest = append(rest, text)
-		}
-		if diff := cmp.Diff([]string{"One.", "Two."}, rest); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 // TestSlowBot checks that the time limit of an engine does not run while there is no text.
 func TestSlowBot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -375,7 +340,7 @@ func TestAbandoned(t *testing.T) {
 			<-ctx.Done()
 			return engine.Transcript{}, context.Cause(ctx)
 		}
-		chain := engine.Chain{LastWait: time.Hour, Links: []engine.Link{{Name: "a", Engine: engine.Engine{
+		chain := engine.Chain{Wait: time.Hour, Links: []engine.Link{{Name: "a", Engine: engine.Engine{
 			Listener: engine.ListenOnce(deaf),
 			Speaker: engine.SpeakOnce(func(ctx context.Context, text string, _ engine.Manner) (engine.Clip, error) {
 				return engine.Clip{Sound: io.NopCloser(bytes.NewReader([]byte(text)))}, nil

@@ -50,6 +50,7 @@ type Narration struct {
 
 	mu     sync.Mutex
 	clips  []Clip  // that Next has not returned
+	heard  *buffer // of the clip that Next has returned last
 	sound  *buffer // of the clip that gets sound; nil: there is none
 	begun  *Clip   // has no sound yet
 	last   Clip    // that got sound
@@ -149,7 +150,9 @@ func (n *Narration) add(data []byte) (unwanted bool, err error) {
 	n.spent += len(data)
 	switch {
 	case n.spent > MaxClip+n.budget:
-		return false, Errorf(Broken, "the engine sends more sound than the text can have")
+		err := Errorf(Broken, "the engine sends more sound than the text can have")
+		n.discard(err)
+		return false, err
 	case n.begun != nil && (n.sound == nil || !continues(n.begun.Format, data)):
 		n.open(*n.begun)
 	case n.sound == nil && n.begun == nil && n.last.Format == 0:
@@ -187,6 +190,16 @@ func (n *Narration) endClip(err error) {
 		_, _ = n.sound.add(nil, err)
 		n.sound = nil
 	}
+}
+
+// discard drops the sound that nobody has read: it is not what the text says. Requires mu.
+func (n *Narration) discard(err error) {
+	for _, b := range []*buffer{n.heard, n.sound} {
+		if b != nil {
+			b.discard(err)
+		}
+	}
+	n.clips, n.sound = nil, nil
 }
 
 // end ends the speech with the error of the engine.
@@ -252,6 +265,7 @@ func (n *Narration) take() (c Clip, ok bool) {
 		return Clip{}, false
 	}
 	c, n.clips = n.clips[0], n.clips[1:]
+	n.heard = c.Sound.(*buffer)
 	signal(n.taken)
 	return c, true
 }
