@@ -3,13 +3,16 @@ package edge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/edge/edgetest"
+	"patchbay/internal/voice/engines/socket/sockettest"
 )
 
 const secret = "the password is swordfish"
@@ -90,7 +93,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestFaults checks that each fault has its class, in time, and that no error has the text.
+// TestFaults checks that each fault has its class, in time, that neither an error nor the log has
+// the text or the token, and that no connection is left.
 func TestFaults(t *testing.T) {
 	classes := map[edgetest.Fault]engine.Class{
 		edgetest.Refuse: engine.Closed, edgetest.TLS: engine.Closed, edgetest.Unauthorized: engine.Auth,
@@ -105,7 +109,9 @@ func TestFaults(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			server := edgetest.New(t, edgetest.Options{Fault: f})
-			c := newClient(Settings{URL: server.URL}, engine.Options{})
+			dialer, log := new(sockettest.Dialer), new(sockettest.Log)
+			c := newClient(Settings{URL: server.URL}, engine.Options{Dial: dialer.Dial,
+				Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 			if classes[f] == engine.Timeout {
 				c.timeout = 500 * time.Millisecond
 			}
@@ -118,9 +124,10 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(begin); took > 8*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), clientToken)) {
-				t.Errorf("a secret is in the error: %v", err)
+			if all := fmt.Sprint(err, log); strings.Contains(all, secret) || strings.Contains(all, clientToken) {
+				t.Errorf("a secret is in the error, or the log: %s", all)
 			}
+			dialer.Clean(t, string(f))
 			if f == edgetest.TooMany && e != nil && e.RetryAfter != 7*time.Second {
 				t.Errorf("retry after %s", e.RetryAfter)
 			}

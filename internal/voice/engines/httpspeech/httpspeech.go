@@ -27,7 +27,7 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 		return engine.Engine{}, err
 	}
 	c := &client{settings: s, http: engine.NewHTTPClient(o)}
-	return engine.Engine{Speaker: engine.SpeakOnce(c.speak)}, nil
+	return engine.Engine{Speaker: engine.SpeakOnce(c.speak), Release: c.http.CloseIdleConnections}, nil
 }
 
 // speak requests the sound of a sentence.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/httpspeech/httpspeechtest"
+	"patchbay/internal/voice/engines/socket/sockettest"
 )
 
 const (
@@ -21,10 +23,16 @@ const (
 
 // speak returns the sound of a text and its clip.
 func speak(ctx context.Context, s Settings, text string, m engine.Manner) (engine.Clip, []byte, error) {
-	e, err := New(s, engine.Options{})
+	return speakWith(ctx, s, engine.Options{}, text, m)
+}
+
+func speakWith(ctx context.Context, s Settings, o engine.Options, text string, m engine.Manner) (
+	engine.Clip, []byte, error) {
+	e, err := New(s, o)
 	if err != nil {
 		return engine.Clip{}, nil, err
 	}
+	defer e.Close()
 	speech, err := e.Speaker.Speak(ctx, m)
 	if err != nil {
 		return engine.Clip{}, nil, err
@@ -115,8 +123,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestFaults checks that each fault has its class, in time, and that no error has the key or the
-// text.
+// TestFaults checks that each fault has its class, in time, that neither an error nor the log has
+// the key or the text, and that no connection is left.
 func TestFaults(t *testing.T) {
 	classes := map[httpspeechtest.Fault]engine.Class{
 		httpspeechtest.Refuse: engine.Closed, httpspeechtest.TLS: engine.Closed,
@@ -140,8 +148,12 @@ func TestFaults(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
 			}
-			_, _, err := speak(ctx, Settings{URL: server.URL + "/?key=" + key + "&text={text}", APIKey: key}, secret,
-				engine.Manner{})
+			dialer, log := new(sockettest.Dialer), new(sockettest.Log)
+			o := engine.Options{Dial: dialer.Dial, Logger: slog.New(slog.NewTextHandler(log,
+				&slog.HandlerOptions{Level: slog.LevelDebug}))}
+			_, _, err := speakWith(ctx, Settings{URL: server.URL + "/?key=" + key + "&text={text}", APIKey: key}, o,
+				secret, engine.Manner{})
+			dialer.Clean(t, string(f))
 			e := engine.AsError(err)
 			if want := classes[f]; (e == nil) != (want == "") || e != nil && e.Class != want {
 				t.Fatalf("%v, want %q", err, want)
@@ -150,8 +162,8 @@ func TestFaults(t *testing.T) {
 				return
 			}
 			for _, s := range []string{key, secret, url.QueryEscape(secret)} {
-				if strings.Contains(err.Error(), s) {
-					t.Errorf("a secret is in the error: %v", err)
+				if strings.Contains(err.Error(), s) || strings.Contains(log.String(), s) {
+					t.Errorf("a secret is in the error, or the log: %v\n%s", err, log)
 				}
 			}
 			asked := f == httpspeechtest.TooMany || f == httpspeechtest.Overloaded

@@ -51,10 +51,10 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 		speak: below(base, "/audio/speech")}
 	if strings.HasSuffix(base.Path, inferencePath) {
 		c.listen = base.String()
-		return engine.Engine{Listener: engine.ListenOnce(c.transcribe)}, nil
+		return engine.Engine{Listener: engine.ListenOnce(c.transcribe), Release: c.http.CloseIdleConnections}, nil
 	}
 	return engine.Engine{Listener: engine.ListenOnce(c.transcribe), Speaker: engine.SpeakOnce(c.synthesize),
-		NeedsWords: readsBadly(s.SpeakModel)}, nil
+		NeedsWords: readsBadly(s.SpeakModel), Release: c.http.CloseIdleConnections}, nil
 }
 
 // readsBadly reports whether a model is one of those small ones that servers at home run.

@@ -1,19 +1,22 @@
 package openai_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/engines/openai"
 	"patchbay/internal/voice/engines/openai/openaitest"
+	"patchbay/internal/voice/engines/socket/sockettest"
 )
 
 func newEngine(t *testing.T, s openai.Settings) engine.Engine {
@@ -54,7 +57,7 @@ func TestListen(t *testing.T) {
 	}
 	want := []map[string]string{{"model": openai.DefaultListenModel, "language": "en", "prompt": "Patchbay",
 		"response_format": "json"}}
-	if diff := cmp.Diff(want, server.Forms()); diff != "" {
+	if diff := gocmp.Diff(want, server.Forms()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -160,6 +163,72 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+// TestFaults checks that each fault has its class, in time, that neither an error nor the log has
+// the key or what was said, and that no connection is left.
+func TestFaults(t *testing.T) {
+	both := map[openaitest.Fault]engine.Class{
+		openaitest.Unreachable: engine.Closed, openaitest.BadTLS: engine.Closed, openaitest.Unauthorized: engine.Auth,
+		openaitest.TooMany: engine.Quota, openaitest.Failing: engine.Broken, openaitest.HangBefore: engine.Timeout,
+		openaitest.HangAfter: engine.Timeout, openaitest.HangMiddle: engine.Timeout, openaitest.CutFirst: engine.Closed,
+		openaitest.CutMiddle: engine.Closed, openaitest.CutLast: engine.Closed, openaitest.WrongLength: engine.Closed,
+		openaitest.WrongGzip: engine.Closed, openaitest.HalfGzip: engine.Closed, openaitest.SlowBytes: engine.Timeout,
+		openaitest.Garbage: engine.Broken}
+	listening := map[openaitest.Fault]engine.Class{openaitest.HugeText: engine.Broken}
+	speaking := map[openaitest.Fault]engine.Class{openaitest.EmptyText: engine.Broken,
+		openaitest.EndlessSound: engine.Broken}
+	for _, f := range openaitest.Faults {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			server := openaitest.NewFailing(t, f)
+			server.Transcript = func([]int16) string { return secret }
+			dialer, log := new(sockettest.Dialer), new(sockettest.Log)
+			e, err := openai.New(openai.Settings{BaseURL: server.URL, APIKey: openaitest.Key},
+				engine.Options{Dial: dialer.Dial, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := 8 * time.Second
+			if both[f] == engine.Timeout { // of the caller
+				limit = 500 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			heard, err := sockettest.Listen(ctx, e, make([]int16, 160), engine.Hints{})
+			verdict(t, "listening", err, cmp.Or(both[f], listening[f]))
+			if err == nil && len(heard) != 1 {
+				t.Errorf("heard %+v", heard)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, sound, err := sockettest.Speak(ctx, e, engine.Manner{}, secret)
+			verdict(t, "speaking", err, cmp.Or(both[f], speaking[f]))
+			if err == nil && len(sound) < 1000 {
+				t.Errorf("%d bytes of sound", len(sound))
+			}
+			if text := log.String(); strings.Contains(text, openaitest.Key) || strings.Contains(text, secret) {
+				t.Errorf("a secret is in the log: %s", text)
+			}
+			e.Close()
+			dialer.Clean(t, string(f))
+		})
+	}
+}
+
+// verdict checks an error.
+func verdict(t *testing.T, what string, err error, want engine.Class) {
+	t.Helper()
+	if want != "" {
+		check(t, what, err, want)
+	} else if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	if err != nil && strings.Contains(err.Error(), secret) {
+		t.Errorf("%s: a secret is in the error: %v", what, err)
+	}
+}
+
+const secret = "the password is swordfish"
 
 func check(t *testing.T, what string, err error, want engine.Class) {
 	t.Helper()

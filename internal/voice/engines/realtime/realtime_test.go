@@ -1,7 +1,6 @@
 package realtime
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/engines/socket/sockettest"
 	"patchbay/internal/voice/realtime"
 	"patchbay/internal/voice/realtime/realtimetest"
 )
@@ -25,39 +25,22 @@ var spellings = []realtime.Spelling{realtime.OpenAI, realtime.Qwen}
 var short = limits{connect: 800 * time.Millisecond, speech: 5 * time.Second, result: 700 * time.Millisecond,
 	lost: 250 * time.Millisecond}
 
-// buffer is a [bytes.Buffer] for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func newTest(t *testing.T, s *realtimetest.Server, spelling realtime.Spelling, l limits, change func(*Settings)) (
-	engine.Engine, *buffer) {
+	engine.Engine, *sockettest.Log) {
 	t.Helper()
 	settings := Settings{URL: s.URL + "/v1/realtime", APIKey: realtimetest.Key, Spelling: string(spelling)}
 	if change != nil {
 		change(&settings)
 	}
-	log := new(buffer)
-	v, err := newService(settings, engine.Options{Logger: slog.New(slog.NewTextHandler(log,
+	log, dialer := new(sockettest.Log), new(sockettest.Dialer)
+	v, err := newService(settings, engine.Options{Dial: dialer.Dial, Logger: slog.New(slog.NewTextHandler(log,
 		&slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.limits = l
 	t.Cleanup(func() {
+		dialer.Clean(t, t.Name())
 		if v := s.Violations(); len(v) > 0 {
 			t.Errorf("violations:\n%s", strings.Join(v, "\n"))
 		}
@@ -227,7 +210,8 @@ var listenFaults = map[realtimetest.Fault]engine.Class{realtimetest.HugeText: en
 var speakFaults = map[realtimetest.Fault]engine.Class{realtimetest.BadSound: engine.Broken,
 	realtimetest.OddSound: engine.Broken, realtimetest.Endless: engine.Broken, realtimetest.FailedSound: engine.Broken}
 
-// Each fault ends the use of the engine in time, with its class, and without the key.
+// Each fault ends the use of the engine in time, with its class, without the key and what was said
+// in the error or the log, and no connection is left.
 func TestFaults(t *testing.T) {
 	for _, f := range realtimetest.Faults {
 		for _, spelling := range spellings {
@@ -277,7 +261,11 @@ func testFault(t *testing.T, spelling realtime.Spelling, f realtimetest.Fault, c
 	e, log := newTest(t, s, spelling, limits, nil)
 	begin := time.Now()
 	err := use(e)
-	if took := time.Since(begin); took > 8*time.Second {
+	limit := 8 * time.Second
+	if f == realtimetest.Endless {
+		limit = time.Minute // it ends by the number of bytes, which a busy machine needs time for
+	}
+	if took := time.Since(begin); took > limit {
 		t.Errorf("it took %s", took)
 	}
 	if classOf(err) != class {
@@ -287,8 +275,9 @@ func testFault(t *testing.T, spelling realtime.Spelling, f realtimetest.Fault, c
 		after.RetryAfter != realtimetest.RetryAfter {
 		t.Errorf("retry after %s", after.RetryAfter)
 	}
-	if shown := fmt.Sprint(log, err); strings.Contains(shown, realtimetest.Key) {
-		t.Errorf("the key is shown: %v\n%s", err, log)
+	if shown := fmt.Sprint(log, err); strings.Contains(shown, realtimetest.Key) ||
+		strings.Contains(shown, "one two") || strings.Contains(shown, "rains") {
+		t.Errorf("a secret is shown: %v\n%s", err, log)
 	}
 }
 
