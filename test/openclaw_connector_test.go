@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,7 @@ func TestOpenClawConnector(t *testing.T) {
 	t.Run("interrupted", o.interrupted)
 	t.Run("sees", o.sees)
 	t.Run("commands", o.commands)
+	t.Run("photographs", o.photographs)
 	t.Run("calls", o.calls)
 	t.Run("doctor", o.looksGood)
 	t.Run("fails", o.fails)
@@ -125,18 +127,70 @@ func toolCall(name string, args any) []openaitest.Step {
 	return openaitest.CallInPieces(0, "call_1", name, string(arguments))
 }
 
-// commands has the agent give a command to the glasses.
+// commands has the agent give each command to the glasses that they know.
 func (o *connected) commands(t *testing.T) {
-	o.reply("take me to the zoo", answers(toolCall("tool_call", given{"id": "take_navigation",
-		"args": given{"action": "open", "poi_name": "Zoo", "navi_type": "walk"}})...))
-	a, err := o.worn("U2").Ask(t.Context(), "take me to the zoo", nil)
-	must(t, err)
-	if len(a.Commands) != 1 || a.Commands[0].Name != talk.CommandNavigate || a.Commands[0].Args["poi_name"] != "Zoo" ||
-		!strings.Contains(a.Text, "sent to the device") {
+	g := o.worn("U2")
+	for _, c := range []struct {
+		words string
+		args  given
+		want  talk.Command
+	}{
+		{"take me to the zoo", given{"action": "open", "poi_name": "Zoo", "navi_type": "walk"},
+			talk.Command{Name: talk.CommandNavigate,
+				Args: map[string]string{"action": "open", "poi_name": "Zoo", "navi_type": "1"}}},
+		{"do not lead me any more", given{"action": "close"},
+			talk.Command{Name: talk.CommandNavigate, Args: map[string]string{"action": "close"}}},
+		{"remind me of the dentist", given{"action": "create", "title": "Dentist", "start_time": "2026-12-01T09:30:00"},
+			talk.Command{Name: talk.CommandCalendar, Args: map[string]string{"action": "create", "title": "Dentist",
+				"start_time": "2026-12-01 09:30", "end_time": "2026-12-01 10:30"}}},
+		{"that is all for today", given{}, talk.Command{Name: talk.CommandLeave}},
+	} {
+		a := o.commanded(t, g, c.words, c.want.Name, c.args)
+		if !reflect.DeepEqual(a.Commands, []talk.Command{c.want}) || !strings.Contains(a.Text, "sent to the device") {
+			t.Errorf("%s: %+v %q", c.words, a.Commands, a.Text)
+		}
+	}
+	// The agent is told what is wrong with a command, and the glasses get nothing.
+	a := o.commanded(t, g, "remind me of nothing", talk.CommandCalendar,
+		given{"action": "create", "title": "", "start_time": "2026-12-01 09:30"})
+	if len(a.Commands) > 0 || !strings.Contains(a.Text, "title is missing") {
 		t.Errorf("%+v %q", a.Commands, a.Text)
 	}
+}
+
+// commanded asks with the glasses, for which the agent calls the tool of a command.
+func (o *connected) commanded(t *testing.T, g *glasses.Glasses, words, tool string, args given) glasses.Answer {
+	t.Helper()
+	o.reply(words, answers(toolCall("tool_call", given{"id": tool, "args": args})...))
+	a, err := g.Ask(t.Context(), words, nil)
+	must(t, err)
 	if len(a.Violations) > 0 {
-		t.Errorf("%q", a.Violations)
+		t.Errorf("%s: %q", words, a.Violations)
+	}
+	return a
+}
+
+// photographs has the agent ask the glasses for a photo. They send it as their next turn, in which
+// the model sees it, in the conversation that it was asked for in.
+func (o *connected) photographs(t *testing.T) {
+	const words, photo = "what is on this shelf", "Look at the picture"
+	g := o.worn("U3")
+	a := o.commanded(t, g, words, talk.CommandTakePhoto, given{})
+	if !reflect.DeepEqual(a.Commands, []talk.Command{{Name: talk.CommandTakePhoto}}) {
+		t.Fatalf("%+v %q", a.Commands, a.Text)
+	}
+	o.reply(photo, answers(openaitest.Text("Three books.")))
+	a, err := g.Photo(t.Context(), boardPicture(t), nil)
+	must(t, err)
+	if a.Text != "Three books." || len(a.Violations) > 0 {
+		t.Errorf("%q %q", a.Text, a.Violations)
+	}
+	asked := o.asked(photo)
+	if len(asked) != 1 {
+		t.Fatalf("the model was shown it %d times", len(asked))
+	}
+	if body := string(asked[0].Body); !strings.Contains(body, "data:image/") || !strings.Contains(body, words) {
+		t.Error("the model has not seen the photo, or does not know what it was for")
 	}
 }
 
