@@ -24,9 +24,8 @@ import (
 // connects to by a proxy.
 type connected struct {
 	*clawAgent
-	proxy   *proxytest.Proxy
-	listen  string
-	setting string // the connector's
+	proxy  *proxytest.Proxy
+	listen string
 }
 
 // Our connector in a real OpenClaw: it is installed by the commands that people are given, its
@@ -47,17 +46,13 @@ func TestOpenClawConnector(t *testing.T) {
 		"PATCHBAY_PUBLIC_URL=http://"+o.proxy.Addr(), "PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0",
 		"PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0")}
 	patchbay() // is built first
-	began := time.Now()
+	w := startStopwatch()
 	o.run(t, "user", "add", "ada")
 	o.server = o.serve(t, "--listen", o.listen)
-	if !t.Run("is installed", o.isInstalled) {
+	if !t.Run("is installed", func(t *testing.T) { o.isInstalled(t, w) }) ||
+		!t.Run("first answer", func(t *testing.T) { o.firstAnswer(t, w) }) {
 		return
 	}
-	o.reply("hello there", answers(openaitest.Text("Hello, glasses.")))
-	if a := o.answer(t, "first", "hello there"); a != "Hello, glasses." {
-		t.Fatalf("glasses heard %q", a)
-	}
-	t.Logf("from a new account to the first answer it took %v", time.Since(began).Round(time.Second))
 	var key addedKey
 	o.json(t, &key, "key", "add", "--name", "admin", "--scope", "admin")
 	o.key = key.Key
@@ -79,28 +74,6 @@ func TestOpenClawConnector(t *testing.T) {
 	t.Run("server killed", o.serverKilled)
 	t.Run("plugin restarts", o.pluginRestarts)
 	t.Run("key replaced", o.keyReplaced)
-}
-
-// isInstalled adds a bot, and runs what is printed at the computer of OpenClaw.
-func (o *connected) isInstalled(t *testing.T) {
-	out := o.run(t, "bot", "add", "--name", "lobster", "--kind", "connector", "--set", "hangup=cancel")
-	var script []string
-	for line := range strings.Lines(out) {
-		if command, ok := strings.CutPrefix(line, "  "); ok {
-			script = append(script, command)
-		}
-	}
-	if len(script) != 3 {
-		t.Fatalf("people are told %q", out)
-	}
-	o.bot, o.setting = 1, strings.TrimSpace(script[2][strings.LastIndex(script[2], " ")+1:])
-	var key addedKey
-	o.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
-	o.glasses = key.Key
-	said, err := o.gateway.Shell(t, strings.Join(script, ""))
-	must(t, err)
-	t.Log(said)
-	o.awaitBot(t, true)
 }
 
 // awaitBot waits until the bot is connected, or is not.
