@@ -183,31 +183,91 @@ func TestEveryPage(t *testing.T) {
 
 // everyPage opens all pages in a language and checks them in all looks of that language.
 func everyPage(t *testing.T, b *browsertest.Browser, list []string, lang, axe string) {
-	milder := map[string]int{}
+	in := inspector{t, b, lang, axe, map[string]int{}}
 	for _, path := range list {
-		b.SetDark(false)
-		b.SetWidth(phone.width)
-		if !opens(t, b, path) {
-			continue
+		if in.open(path) {
+			in.check(path)
 		}
-		b.Script(axe)
-		for _, l := range []look{{390, lang, false}, {390, lang, true}, {1280, lang, true}, {1280, lang, false}} {
-			b.SetWidth(l.width)
-			b.SetDark(l.dark)
-			for _, wrong := range l.wrong(b) {
-				t.Errorf("%s %s: %s", l, path, wrong)
-			}
-			for _, f := range browsertest.Evaluate[[]finding](b, runAxe) {
-				if f.Impact == "serious" || f.Impact == "critical" {
-					t.Errorf("%s %s: %s (%s):\n%s", l, path, f.Help, f.ID, strings.Join(f.Nodes, "\n"))
-				} else {
-					milder[fmt.Sprintf("%s (%s, %s)", f.Help, f.ID, f.Impact)]++
+	}
+	in.tell()
+}
+
+// Pages that show a secret once, after a form was sent, are right in every look, too. No link leads
+// to them.
+func TestPagesShownOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens pages in every language")
+	}
+	t.Parallel()
+	axe := axeCore(t)
+	h := newServerWithAda(t)
+	token := h.token(ada, adaPassword)
+	for _, l := range i18n.Languages() {
+		lang := string(l)
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			b := h.window(t, look{phone.width, lang, false}, token)
+			in := inspector{t, b, lang, axe, map[string]int{}}
+			for _, kind := range []string{"connector", "eyeclaw"} {
+				if path := "/bots/new?kind=" + kind; in.open(path) {
+					addConnector(b, kind+"-"+lang)
+					in.check(path + ", sent")
 				}
+			}
+			if in.open("/gateway") {
+				b.Script(`document.querySelector("form[action='/gateway/invite']").closest("details").open = true`)
+				b.Click("form[action='/gateway/invite'] button")
+				b.WaitUntil("location.pathname === '/gateway/invite'")
+				in.check("/gateway/invite")
+			}
+			in.tell()
+		})
+	}
+}
+
+// inspector checks pages in all looks of a language.
+type inspector struct {
+	t      *testing.T
+	b      *browsertest.Browser
+	lang   string
+	axe    string
+	milder map[string]int // findings that are not serious, with how often they were made
+}
+
+// open opens an address and reports whether it is a page.
+func (in *inspector) open(path string) bool {
+	in.t.Helper()
+	in.b.SetDark(false)
+	in.b.SetWidth(phone.width)
+	return opens(in.t, in.b, path)
+}
+
+// check checks the current page.
+func (in *inspector) check(path string) {
+	in.t.Helper()
+	in.b.Script(in.axe)
+	for _, l := range []look{{390, in.lang, false}, {390, in.lang, true}, {1280, in.lang, true},
+		{1280, in.lang, false}} {
+		in.b.SetWidth(l.width)
+		in.b.SetDark(l.dark)
+		for _, wrong := range l.wrong(in.b) {
+			in.t.Errorf("%s %s: %s", l, path, wrong)
+		}
+		for _, f := range browsertest.Evaluate[[]finding](in.b, runAxe) {
+			if f.Impact == "serious" || f.Impact == "critical" {
+				in.t.Errorf("%s %s: %s (%s):\n%s", l, path, f.Help, f.ID, strings.Join(f.Nodes, "\n"))
+			} else {
+				in.milder[fmt.Sprintf("%s (%s, %s)", f.Help, f.ID, f.Impact)]++
 			}
 		}
 	}
-	for what, times := range milder {
-		t.Logf("milder: %s, %d times", what, times)
+}
+
+// tell logs the findings that are not serious.
+func (in *inspector) tell() {
+	in.t.Helper()
+	for what, times := range in.milder {
+		in.t.Logf("milder: %s, %d times", what, times)
 	}
 }
 
