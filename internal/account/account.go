@@ -298,6 +298,12 @@ func (s *Service) principal(ctx context.Context, k store.Key, err error, scopes 
 	return Principal{Key: k, Person: p}, nil
 }
 
+// Guessed reports whether a refusal of Authenticate may be that of a guess: what was shown is not,
+// and never was, a key of this installation. A program without a key asks how to get one, and one
+// whose token has ended asks for the next; counting these would lock out a service from whose
+// addresses many people come.
+func Guessed(err error) bool { return errors.Is(err, ErrUnknown) }
+
 // Refused reports whether an error of Authenticate is a refusal of the key, not a failure of the
 // lookup.
 func Refused(err error) bool {

@@ -48,7 +48,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, channel st
 		c.trace = s.Tracer.LinkOf(r.Header)
 		return c, s.choose(w, r, &c)
 	case account.Refused(err):
-		tooMany := s.Guard.Refuse(s.Address(r))
+		tooMany := account.Guessed(err) && s.Guard.Refuse(s.Address(r))
 		s.Logger.WarnContext(r.Context(), "a key was refused", "channel", channel, "cause", err,
 			"address", s.Address(r))
 		if tooMany {

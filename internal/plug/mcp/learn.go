@@ -160,7 +160,7 @@ func (s *Server) authenticateLearn(w http.ResponseWriter, r *http.Request,
 		c.access.Address, c.trace = s.Address(r).String(), s.Tracer.LinkOf(r.Header)
 		return s.limitToLearn(c), true
 	case account.Refused(err):
-		tooMany := s.Guard.Refuse(s.Address(r))
+		tooMany := account.Guessed(err) && s.Guard.Refuse(s.Address(r))
 		s.Logger.WarnContext(r.Context(), "a key was refused", "channel", channelLearn, "cause", err,
 			"address", s.Address(r))
 		if tooMany {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
@@ -471,5 +472,34 @@ func TestForeignStreams(t *testing.T) {
 	case <-begun:
 		t.Error("a stolen session has called the tool")
 	default:
+	}
+}
+
+// Whoever guesses keys is told to wait. A program that has none yet, or whose key has ended, is
+// told how to get one, however often others at its address ask the same.
+func TestGuesses(t *testing.T) {
+	r := newRig(t, rigOptions{mcp: Options{Metadata: func(*http.Request, string) string { return "https://x.example/doc" }}})
+	r.server.Guard = account.NewGuard(2, nil)
+	key, ended, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID, Name: "ended",
+		Scopes: []string{account.ScopeMCP}})
+	must(t, err)
+	must(t, r.Store.Keys.Revoke(t.Context(), key.ID, time.Now()))
+	for _, path := range []string{"/mcp", "/api/mcp"} {
+		for _, secret := range []string{"", ended} {
+			for i := range 5 {
+				if status, body := r.post(t, path, pingBody, http.Header{"Authorization": {"Bearer " + secret}}); status !=
+					http.StatusUnauthorized {
+					t.Errorf("%s: request %d with %q: %d %s", path, i, secret, status, body)
+				}
+			}
+		}
+	}
+	for i, want := range []int{401, 401, 429, 429} {
+		if status, body := r.post(t, "/mcp", pingBody, http.Header{"Authorization": {"Bearer pb_guess"}}); status != want {
+			t.Errorf("guess %d: %d %s", i, status, body)
+		}
+	}
+	if status, _ := r.post(t, "/mcp", pingBody, nil); status != http.StatusUnauthorized {
+		t.Errorf("a program without a key at the address of one that guesses: %d", status)
 	}
 }
