@@ -32,7 +32,7 @@ var allowedImports = map[string][]string{
 	"pin": {"jsonrpc", "tool"}, "roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
 	"tracing":           {"check", "i18n"},
 	"i18n/translations": {"i18n"}, // only programs need it
-	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil,
+	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
 	"account":        {"check", "i18n", "seal", "store"},
 	"oidc":           {"check", "i18n"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/slowtest"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 )
@@ -53,8 +54,10 @@ func TestStreamsEnd(t *testing.T) {
 		}
 		ends := func(what string, in context.Context) {
 			t.Helper()
+			changed := slowtest.Start(t, 1) // the database, perhaps
 			select {
 			case <-in.Done():
+				changed.Check(t, what, time.Now(), time.Second)
 				if context.Cause(in) != account.ErrEnded {
 					t.Errorf("%s: the stream ended since %v", what, context.Cause(in))
 				}
