@@ -66,6 +66,9 @@ type Options struct {
 	Now func() time.Time
 	// TokenLife is the lifetime of OAuth access tokens; 0 means an hour. It is for tests.
 	TokenLife time.Duration
+	// Documents reads the documents of OAuth clients; nil means from public addresses only. It is
+	// for tests.
+	Documents http.RoundTripper
 }
 
 // Serve runs the server until ctx ends, then drains and stops it.
@@ -282,7 +285,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	consents, err = newOAuth(base, oauth.Options{
 		IsKnownHost: programs.IsKnownHost, IsListedHost: programs.IsListedHost,
 		IsProxy: addresses.IsFromProxy, Address: addresses.ClientAddress, Guard: guard,
-		Logger: log, Registerer: registry, AccessLife: o.TokenLife,
+		Logger: log, Registerer: registry, AccessLife: o.TokenLife, Documents: o.Documents,
 		Reused:  func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthReused) },
 		Revoked: func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthGivenUp) },
 	})

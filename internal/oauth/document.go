@@ -58,14 +58,18 @@ type documentRead struct {
 	failed map[string]time.Time
 }
 
-func newDocumentClient(dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
-	if dial == nil {
+func newDocumentClient(dial func(context.Context, string, string) (net.Conn, error),
+	instead http.RoundTripper) *http.Client {
+	if dial == nil && instead == nil {
 		return nil
 	}
+	if instead == nil {
+		instead = &http.Transport{DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+			MaxResponseHeaderBytes: maxDocument}
+	}
 	return &http.Client{
-		Timeout: documentTimeout,
-		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-			MaxResponseHeaderBytes: maxDocument},
+		Timeout:       documentTimeout,
+		Transport:     instead,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -73,6 +73,9 @@ type Options struct {
 	Logger  *slog.Logger
 	// Dial connects to public addresses only. It reads the documents of programs; nil refuses them.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Documents reads the documents instead of Dial. Tests set it, for documents of hosts that are
+	// not theirs.
+	Documents http.RoundTripper
 	// Reused is called when a refresh token was used after the one that replaced it. The key is
 	// revoked then.
 	Reused func(context.Context, store.Key)
@@ -114,7 +117,7 @@ func New(o Options) *Service {
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	s := &Service{Options: o, reading: map[string]*documentRead{}, maxClients: maxClients}
-	s.documents = newDocumentClient(o.Dial)
+	s.documents = newDocumentClient(o.Dial, o.Documents)
 	s.begun = account.NewGuard(maxBegun, o.Now)
 	s.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_oauth_requests_total",
 		Help: "Requests of programs to the OAuth endpoints."}, []string{"endpoint", "outcome"})

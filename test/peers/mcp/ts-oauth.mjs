@@ -3,7 +3,8 @@
 // It prints {"event":"authorize","url":…} when a person has to consent, and reads the address to
 // which the browser was sent then, as a line. Then it lists the tools, waits until its token has
 // expired, calls the tool that TOOL names, and prints {"event":"called"}. After another line, it
-// lists again: {"event":"refused","error":…} or {"event":"listed"}.
+// lists again: {"event":"refused","error":…} or {"event":"listed"}. DOCUMENT is the address of the
+// document that describes the program; without it, the program registers itself.
 import { createInterface } from "node:readline";
 
 const [url, version, redirect] = process.argv.slice(2);
@@ -16,6 +17,7 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const kept = {};
 const provider = {
   redirectUrl: redirect,
+  clientMetadataUrl: process.env.DOCUMENT,
   clientMetadata: {
     client_name: `TypeScript ${version}`, redirect_uris: [redirect], token_endpoint_auth_method: "none",
     grant_types: ["authorization_code", "refresh_token"], response_types: ["code"],
