@@ -2,5 +2,5 @@
 
 package hub
 
-// slowdown is the factor by which the race detector slows tests down.
+// slowdown is the factor by which the race detector slows a check down more than the reference work.
 const slowdown = 1

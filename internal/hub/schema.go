@@ -156,8 +156,11 @@ func (s *schema) validate(ctx context.Context, text []byte) error {
 		return nil
 	}
 	compiled := s.validator()
-	if compiled == nil {
-		return ctx.Err()
+	if err := ctx.Err(); compiled == nil || err != nil {
+		return err
+	}
+	if valuesIn(text) > maxSteps {
+		return errTooCostly
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

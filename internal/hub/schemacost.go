@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -15,12 +17,11 @@ import (
 )
 
 // The library can be interrupted neither while it compiles a schema nor while it validates
-// arguments. So the cost of both is bounded in advance. Together the limits keep a check well below
-// a quarter of a second on a small machine.
+// arguments. So the cost of both is bounded in advance: each takes less than 50 ms of a processor.
 const (
 	// maxSchemaSize, maxSchemaDepth and maxSchemaValues bound schemas: compilation compares each
 	// part with all others.
-	maxSchemaSize, maxSchemaDepth, maxSchemaValues = 128 << 10, 64, 4000
+	maxSchemaSize, maxSchemaDepth, maxSchemaValues = 128 << 10, 64, 2000
 	// maxPattern is the maximum length of a regular expression, and maxProgram the maximum number
 	// of its instructions.
 	maxPattern, maxProgram = 1 << 10, 2000
@@ -30,12 +31,15 @@ const (
 	// maxDigits is the maximum length of a number, and maxExponent the maximum of its exponent:
 	// numbers are compared exactly, and a short text can stand for a million digits.
 	maxDigits, maxExponent = 400, 400
-	// maxSteps is the maximum cost of a check: 10,000 values against 20 rules.
-	maxSteps = 200_000
+	// maxSteps is the maximum cost of a check: 5,000 values against 20 rules. It is the maximum
+	// number of values, too.
+	maxSteps = 100_000
 	// maxChain is the maximum number of nested schemas that apply to one value.
 	maxChain = 128
 	// bytesPerStep is the number of bytes of a string that take as long as one step.
 	bytesPerStep = 64
+	// digitsPerStep is the same for a number that is compared with a bound.
+	digitsPerStep = 20
 	// ctxCheckSteps is the number of steps between two checks of the context.
 	ctxCheckSteps = 4096
 )
@@ -91,19 +95,38 @@ func readSchemaDoc(text []byte) (any, error) {
 	return doc, walk(doc)
 }
 
-// isExact reports whether a number is short enough to be compared exactly.
-func isExact(n json.Number) bool {
-	if len(n) > maxDigits {
-		return false
-	}
-	_, exponent, _ := bytes.Cut(bytes.ToLower([]byte(n)), []byte("e"))
-	e := 0
-	for _, c := range bytes.TrimLeft(exponent, "+-") {
-		if e = e*10 + int(c-'0'); e > maxExponent {
-			return false
+// valuesIn returns at least the number of values in a JSON text, and at most twice as many: parsing
+// them may cost more than checking them.
+func valuesIn(text []byte) int {
+	n := 1
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case ',', '[', '{':
+			n++
 		}
 	}
-	return true
+	return n
+}
+
+// isExact reports whether a number is short enough to be compared exactly.
+func isExact(n json.Number) bool { return len(n) <= maxDigits && digits(n) <= len(n)+maxExponent }
+
+// digits returns about how many digits a number has without an exponent.
+func digits(n json.Number) int {
+	_, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	e := 0
+	for _, c := range strings.TrimLeft(exponent, "+-") {
+		if e = e*10 + int(c-'0'); e > maxExponent {
+			break
+		}
+	}
+	return len(n) + e
 }
 
 // pattern is a regular expression with its number of instructions.
@@ -199,6 +222,7 @@ func (m *meter) check(s *jsonschema.Schema, v any, chain int) {
 		return
 	}
 	if s.Types != nil && !s.Types.IsEmpty() && *s.Types&typeSet(v) == 0 {
+		m.spend(1) // for the error
 		return
 	}
 	if s.Const != nil {
@@ -215,9 +239,19 @@ func (m *meter) check(s *jsonschema.Schema, v any, chain int) {
 		m.object(s, v, chain)
 	case []any:
 		m.array(s, v)
+	case json.Number:
+		for _, bound := range []*big.Rat{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum, s.MultipleOf} {
+			if bound != nil {
+				bits := bound.Num().BitLen() + bound.Denom().BitLen()
+				m.spend(1 + (digits(v)+bits/3)/digitsPerStep)
+			}
+		}
 	case string:
 		m.text(s.Pattern, v)
-		if s.Format != nil || s.MinLength != nil || s.MaxLength != nil {
+		if s.MinLength != nil || s.MaxLength != nil {
+			m.spend(len(v) / bytesPerStep / 4)
+		}
+		if s.Format != nil {
 			m.spend(len(v) / bytesPerStep)
 		}
 		if s.Format != nil && s.Format.Name == "regex" {
@@ -239,7 +273,7 @@ func (m *meter) text(p jsonschema.Regexp, s string) {
 }
 
 func (m *meter) object(s *jsonschema.Schema, object map[string]any, chain int) {
-	if !m.spend(len(object) + len(s.Required)/4) {
+	if !m.spend(len(object)+len(s.Required)/4) || s.UnevaluatedProperties != nil && !m.spend(len(object)) {
 		return
 	}
 	for _, needed := range s.DependentRequired {
