@@ -150,11 +150,15 @@ func Conformance(t *testing.T, url, requirements string) {
 }
 
 // Failures runs the suite like [Conformance] and returns the required checks that fail, as
-// "scenario: check". Recommendations do not count.
+// "scenario: check". Recommendations do not count. If a required scenario was not run, or the suite
+// crashed, the test fails: what was not checked has not passed.
 func Failures(t *testing.T, url, requirements string) map[string]string {
 	t.Helper()
 	node, suite, required := findSuite(t, requirements)
-	run, _, _ := runSuite(t, node, suite, url, requirements, required)
+	run, out, err := runSuite(t, node, suite, url, requirements, required)
+	if trouble := run.trouble(err); trouble != "" {
+		t.Errorf("%s:\n%s", trouble, tail(out, 4000))
+	}
 	for _, line := range run.warnings {
 		t.Log("recommended: ", line)
 	}
@@ -243,9 +247,22 @@ type suiteOutcome struct {
 	passed   int      // checks of required scenarios
 	failures []string // failures of required scenarios
 	notes    []string // failures of others
-	// Of the failures: the warnings, and the rest by scenario and check, with their messages.
-	warnings []string
-	failed   map[string]string
+	// Of the failures: required scenarios that were not run, the warnings, and the rest by scenario
+	// and check, with their messages.
+	notRun, warnings []string
+	failed           map[string]string
+}
+
+// trouble returns why the outcome says less than it should; empty if it does not. Err is the error
+// of the suite, which also ends with one if checks fail.
+func (o *suiteOutcome) trouble(err error) string {
+	switch {
+	case len(o.notRun) > 0:
+		return fmt.Sprintf("not run: %s; the suite ended with %v", strings.Join(o.notRun, ", "), err)
+	case err != nil && len(o.failures) == 0:
+		return fmt.Sprintf("the suite ended with %v", err)
+	}
+	return ""
 }
 
 // readResults reads the results of a run. It fails if they cannot be read.
@@ -290,6 +307,7 @@ func readResults(results string, required []string) (suiteOutcome, error) {
 	}
 	for _, scenario := range required {
 		if !seen[scenario] {
+			run.notRun = append(run.notRun, scenario)
 			run.failures = append(run.failures, scenario+" was not run")
 		}
 	}

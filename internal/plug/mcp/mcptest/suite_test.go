@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -89,6 +90,16 @@ func TestJudge(t *testing.T) {
 		!strings.Contains(run.failures[0], "order") || !strings.Contains(run.failures[1], "names") ||
 		run.failures[2] != "caching was not run" {
 		t.Errorf("got %+v", run)
+	}
+	failed := errors.New("exit status 1")
+	if got := run.trouble(failed); !strings.HasPrefix(got, "not run: caching;") {
+		t.Errorf("a scenario that was not run is told as %q", got)
+	}
+	if got := (&suiteOutcome{}).trouble(failed); got == "" {
+		t.Error("a suite that crashed is no trouble")
+	}
+	if got := (&suiteOutcome{failures: []string{"a check"}}).trouble(failed); got != "" {
+		t.Errorf("a failed check is told as %q", got)
 	}
 	write("out/server-caching-2026-11-21T12-10-46-611Z/checks.json", `not JSON`)
 	if _, err := readResults(filepath.Join(folder, "out"), required); err == nil {
