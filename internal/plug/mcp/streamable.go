@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -49,10 +50,20 @@ func (s *Server) refuse(w http.ResponseWriter, status int, reason, text string) 
 	writeJSON(w, status, jsonrpc.AppendError(nil, nil, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: text}))
 }
 
+// refuseLarge rejects a request whose body is too large. It reads on for a while: a connection that
+// is closed while its client still writes is reset, and the client does not get to read the answer.
+func (s *Server) refuseLarge(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Expect") == "" { // else the body is not sent yet
+		_, _ = io.CopyN(io.Discard, r.Body, 2*s.MaxBody) // at worst, the client sees a reset
+	}
+	s.refuse(w, http.StatusRequestEntityTooLarge, "size",
+		fmt.Sprintf("the request is too large: at most %.3g MiB", float64(s.MaxBody)/(1<<20)))
+}
+
 // body reads a request's body, up to the limit.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if r.ContentLength > s.MaxBody {
-		s.refuse(w, http.StatusRequestEntityTooLarge, "size", "the request is too large")
+		s.refuseLarge(w, r)
 		return nil, false
 	}
 	var body []byte
@@ -67,7 +78,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		return body, true
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.refuse(w, http.StatusRequestEntityTooLarge, "size", "the request is too large")
+		s.refuseLarge(w, r)
 		return nil, false
 	}
 	s.refuse(w, http.StatusBadRequest, "body", "the request's body broke off")
