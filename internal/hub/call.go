@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -246,14 +245,21 @@ func (h *Hub) beginCall() error {
 	if h.draining {
 		return errCallStopping
 	}
+	if len(h.callSlots)+h.callsLeft >= cap(h.callSlots) {
+		return errTooManyCalls(h)
+	}
 	select {
 	case h.callSlots <- struct{}{}:
 		h.calling.Add(1)
 		return nil
 	default:
-		return tool.Fail(tool.Busy, "Too many calls are running; call again in a moment.",
-			fmt.Errorf("%d calls at a time", cap(h.callSlots)))
+		return errTooManyCalls(h)
 	}
+}
+
+func errTooManyCalls(h *Hub) error {
+	return tool.Fail(tool.Busy, "Too many calls are running; call again in a moment.",
+		fmt.Errorf("%d calls at a time", cap(h.callSlots)))
 }
 
 func (h *Hub) endCall() {
@@ -269,14 +275,7 @@ func (h *Hub) invoke(ctx context.Context, o *RegisteredTool, c *tool.Call) (res 
 	defer cancel()
 	stop := context.AfterFunc(h.ctx, cancel)
 	defer stop()
-	defer func() {
-		if r := recover(); r != nil {
-			h.Logger.Error("a provider panicked", "provider", o.offer.ID, "tool", o.Tool.Name, "panic", r,
-				"stack", string(debug.Stack()))
-			res, err = nil, tool.Fail(tool.Failed, "The tool failed.", fmt.Errorf("panic: %v", r))
-		}
-	}()
-	res, err = o.offer.backend.Call(ctx, c)
+	res, err = h.callBackend(ctx, o, c)
 	switch {
 	case err == nil && res == nil:
 		return nil, tool.Fail(tool.Garbled, "The tool gave no result.", nil)

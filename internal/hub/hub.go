@@ -98,6 +98,7 @@ type Hub struct {
 	turnSlots chan struct{} // one element per running turn
 	work      sync.WaitGroup
 	callSlots chan struct{} // one element per running call
+	callsLeft int           // calls that go on after they were given up; requires mu
 	calling   sync.WaitGroup
 	drained   chan struct{} // closed when the hub begins to stop
 	// refreshing counts the goroutines that poll for changed rules, and follow providers, until

@@ -56,6 +56,9 @@ type remoteBackend struct {
 	title       string
 }
 
+// EndsWithContext implements [Obedient].
+func (*remoteBackend) EndsWithContext() {}
+
 // Call makes the other instance execute the call.
 func (f *remoteBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	end, err := f.exchange(ctx, c, nil)
@@ -223,7 +226,8 @@ func (x *catalogSync) execute(ctx context.Context, s *Registration, o *callReque
 	if o.Content != nil {
 		return x.answerQuery(ctx, s.provider, o)
 	}
-	res, err := s.provider.Call(ctx, &o.Call)
+	of := &RegisteredTool{Tool: &tool.Tool{Name: o.Call.Tool}, offer: &offer{ProviderRef: s.ref(), backend: s.provider}}
+	res, err := x.hub.callSafely(ctx, of, &o.Call)
 	return callResult{Result: res, Error: tool.AsError(err)}
 }
 

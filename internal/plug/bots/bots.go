@@ -116,6 +116,9 @@ type arguments struct {
 	DeviceID     string `json:"deviceId"`
 }
 
+// EndsWithContext implements [hub.Obedient].
+func (*Provider) EndsWithContext() {}
+
 // Call implements [tool.Provider].
 func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	var a arguments

@@ -111,6 +111,9 @@ var takesLong = map[string]bool{
 	toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true,
 }
 
+// EndsWithContext implements [hub.Obedient].
+func (*Provider) EndsWithContext() {}
+
 // Call implements [tool.Provider].
 func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	handle := handlers[c.Tool]

@@ -134,6 +134,9 @@ var builtinTools = func() []tool.Tool {
 	}, append(timerTools(object), musicTools(object)...)...)
 }()
 
+// EndsWithContext implements [hub.Obedient].
+func (*Board) EndsWithContext() {}
+
 // Call implements [tool.Provider]. It carries out built-in tools here, and passes other calls to
 // the board.
 func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {

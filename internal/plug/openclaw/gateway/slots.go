@@ -46,6 +46,9 @@ type slots struct {
 	closed     bool
 }
 
+// EndsWithContext implements [hub.Obedient].
+func (*slot) EndsWithContext() {}
+
 // Call implements [tool.Provider].
 func (s *slot) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	if n := s.node.Load(); n != nil {
