@@ -73,10 +73,7 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 	if err != nil {
 		return l, err
 	}
-	consents, err := newOAuth(b, oauth.Options{Logger: log})
-	if err != nil {
-		return l, err
-	}
+	consents := newOAuth(b, oauth.Options{Logger: log})
 	photos, _, err := fetchers(c, log, registry)
 	if err != nil {
 		return l, err

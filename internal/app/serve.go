@@ -282,16 +282,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		servers.DrainFuncs)
 	disk := newStorage(base, h, log, registry)
 	failing := failing(&ready, base, disk, devices)
-	consents, err = newOAuth(base, oauth.Options{
+	consents = newOAuth(base, oauth.Options{
 		IsKnownHost: programs.IsKnownHost, IsListedHost: programs.IsListedHost,
 		IsProxy: addresses.IsFromProxy, Address: addresses.ClientAddress, Guard: guard,
 		Logger: log, Registerer: registry, AccessLife: o.TokenLife, Documents: o.Documents,
 		Reused:  func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthReused) },
 		Revoked: func(ctx context.Context, k store.Key) { people.ProgramEvent(ctx, k, control.EventOAuthGivenUp) },
 	})
-	if err != nil {
-		return err
-	}
 	people = control.New(control.Options{
 		OAuth: consents, OIDC: newOIDC(c),
 		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
