@@ -20,8 +20,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// schema validates arguments or results. A schema that cannot be compiled, or whose compilation would be too
-// costly, accepts everything: the provider validates its arguments itself.
+// schema validates arguments or results. A schema that cannot be compiled, or whose compilation
+// would be too costly, accepts everything: the provider validates its arguments itself.
 type schema struct {
 	text     []byte
 	simple   *simpleSchema // accepts most arguments; nil if the schema is not a simple one
@@ -187,8 +187,8 @@ const maxViolations = 8
 
 var plainEnglish = message.NewPrinter(language.English)
 
-// violations returns the innermost errors of a failed validation, without duplicates. Member is what
-// a member of the value is called.
+// violations returns the innermost errors of a failed validation, without duplicates. Member is
+// what a member of the value is called.
 func violations(e *jsonschema.ValidationError, member string) []string {
 	var out []string
 	reasons := 0
