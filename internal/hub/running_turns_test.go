@@ -99,7 +99,8 @@ func TestResumeCut(t *testing.T) {
 	}
 }
 
-// What was said while nobody listened is told at the next turn, although the server was killed then.
+// What was said while nobody listened is told at the next turn, although the server was killed
+// then.
 func TestKeptUntold(t *testing.T) {
 	folder := t.TempDir()
 	first := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: folder}})
