@@ -269,7 +269,7 @@ func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
 // with an argument, on.
 func LampServer(t testing.TB) map[string]any {
 	t.Helper()
-	return map[string]any{"command": nodeProgram(t), "args": []string{filepath.Join(peersFolder(t), "tools.mjs")}}
+	return map[string]any{"command": Node(t), "args": []string{filepath.Join(peersFolder(t), "tools.mjs")}}
 }
 
 // freePort returns an unused port. If another process takes it before the gateway does, the test

@@ -64,9 +64,9 @@ func peersFolder(t testing.TB) string {
 	}
 }
 
-// nodeProgram returns the Node.js installed with OpenClaw, which needs a newer one than most
+// Node returns the Node.js program installed with OpenClaw, which needs a newer one than most
 // machines have.
-func nodeProgram(t testing.TB) string {
+func Node(t testing.TB) string {
 	t.Helper()
 	own, _ := filepath.Glob(filepath.Join(peersFolder(t), "node_modules", "node-*", "bin", "node"))
 	if len(own) == 0 {
@@ -101,7 +101,7 @@ func (h homeDir) state() string { return filepath.Join(h.dir, ".openclaw") }
 // does no discovery.
 func (h homeDir) command(t testing.TB, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
-	program := nodeProgram(t)
+	program := Node(t)
 	cmd := exec.CommandContext(ctx, program, append([]string{
 		filepath.Join(peersFolder(t), "node_modules", "openclaw", "openclaw.mjs"),
 	}, args...)...)

@@ -91,7 +91,7 @@ func ValidationErrors(t testing.TB, questions []Validation) []string {
 		}
 		in.Write(append(data, '\n'))
 	}
-	cmd := exec.CommandContext(ctx, nodeProgram(t), filepath.Join(peersFolder(t), "validate.mjs"))
+	cmd := exec.CommandContext(ctx, Node(t), filepath.Join(peersFolder(t), "validate.mjs"))
 	cmd.Stdin = &in
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
