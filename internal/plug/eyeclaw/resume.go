@@ -66,7 +66,7 @@ func (h *pluginBot) acknowledgeNow(m *message) (ack ackMessage, now bool) {
 // The caller holds pluginBot.mu.
 func (x *connectorTurn) restarted(t *turn) {
 	switch {
-	case !t.delivered.Load(): // it is sent again anyway
+	case t.ended, !t.delivered.Load(): // it is complete, or is sent again anyway
 	case t.chunkCount == 0 && len(x.calls) == 0 && x.askedAgain < maxAskedAgain:
 		x.askedAgain++
 		t.delivered.Store(false)
