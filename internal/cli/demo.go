@@ -16,7 +16,7 @@ type demoCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (demoCmd) Help() string {
-	return `Starts a server in a temporary folder, on a local port. Simulated glasses, a simulated EyeClaw plugin, a mock model, a tool server, a simulated voice board, a simulated speech engine and a simulated OpenClaw node connect to it over the network, and the last step signs in to the console. Each step verifies its result: the exit code is 1 if a check fails. With --json each step is one JSON object.
+	return `Starts a server in a temporary folder, on a local port. Simulated glasses, a simulated EyeClaw plugin, a simulated connector of OpenClaw, a mock model, a tool server, a simulated voice board, a simulated speech engine and simulated OpenClaw nodes connect to it over the network, and the last step signs in to the console. Each step verifies its result: the exit code is 1 if a check fails. With --json each step is one JSON object.
 
 Examples:
 
@@ -79,6 +79,8 @@ var demoSteps = []demoStep{
 		i18n.Message("An unknown wearer is asked to photograph a bot's QR code. The photo is decoded locally and not sent to third parties."), playBind},
 	{"plugin", i18n.Message("An EyeClaw plugin loses its connection in mid-answer"),
 		i18n.Message("The plugin connects out through its router; text that is lost during an outage is delivered after it reconnects."), playPlugin},
+	{"connector", i18n.Message("An OpenClaw behind a router answers, and gives the glasses a command"),
+		i18n.Message("Patchbay's own connector dials out with one setting; its agent gets the commands of the glasses as tools."), playConnector},
 	{"model", i18n.Message("A model with an OpenAI-compatible API"),
 		i18n.Message("It remembers the conversation, and requests a photo from the glasses when it needs one."), playModel},
 	{"tools", i18n.Message("A model calls a tool, and so does a program"),
@@ -91,7 +93,7 @@ var demoSteps = []demoStep{
 	{"voice", i18n.Message("A person talks to the board, and its bot answers aloud"),
 		i18n.Message("A speech engine, here a simulated one, turns speech into text and the answer into speech; the record of the turn has where the time went."),
 		playVoice},
-	{"nodes", i18n.Message("OpenClaw: a node, an operator, an agent"),
+	{"nodes", i18n.Message("OpenClaw: a node, a node with a setup code, an operator, an agent"),
 		i18n.Message("OpenClaw nodes connect and their tools can be used by everybody; operators see all devices and tool servers as nodes; an agent can be a bot."), playNodes},
 	{"late", i18n.Message("A late answer"),
 		i18n.Message("The glasses disconnect, the bot continues, and the answer is delivered at the next turn."), playLate},

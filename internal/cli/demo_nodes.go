@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
@@ -17,27 +21,32 @@ import (
 const (
 	// nodeVolume is the volume that an operator sets on the board.
 	nodeVolume = 55
-	// nodeServer and nodeTool are the MCP server and the tool of the demo's node.
-	nodeServer = "shed"
-	nodeTool   = "dig"
+	// nodeServer and inviteServer are the MCP servers of the demo's nodes, and nodeTool is their
+	// tool.
+	nodeServer   = "shed"
+	inviteServer = "barn"
+	nodeTool     = "dig"
 	// boardNotice is the method of a notice of the board.
 	boardNotice = "notifications/state_changed"
 )
 
 const (
-	msgShed       = i18n.Message("shed")
-	msgHole       = i18n.Message("A hole %d cm deep was dug.")
-	msgNodeWaits  = i18n.Message("the node “%s” is connected, and its commands are pending approval")
-	msgNodeAgreed = i18n.Message("an operator: node.pair.approve %.8s")
-	msgNodeCalls  = i18n.Message("an operator calls the node “%s”: %s")
-	msgNodeTells  = i18n.Message("“%s” sent a notice: %s %s")
-	msgClaw       = i18n.Message("Claw")
-	msgAskClaw    = i18n.Message("Hello, Claw!")
-	msgNodesNote  = i18n.Message("the node's tool was called, an operator sees %d nodes, an agent has answered the glasses")
+	msgShed        = i18n.Message("shed")
+	msgHole        = i18n.Message("A hole %d cm deep was dug.")
+	msgNodeWaits   = i18n.Message("the node “%s” is connected, and its commands are pending approval")
+	msgNodeAgreed  = i18n.Message("an operator: node.pair.approve %.8s")
+	msgBarn        = i18n.Message("barn")
+	msgNodeInvited = i18n.Message("a setup code is made for another node, as by: patchbay pair invite")
+	msgNodeIn      = i18n.Message("the node “%s” is paired by it; it has no key, and nobody was asked")
+	msgNodeCalls   = i18n.Message("an operator calls the node “%s”: %s")
+	msgNodeTells   = i18n.Message("“%s” sent a notice: %s %s")
+	msgClaw        = i18n.Message("Claw")
+	msgAskClaw     = i18n.Message("Hello, Claw!")
+	msgNodesNote   = i18n.Message("the node's tool was called, an operator sees %d nodes, an agent has answered the glasses")
 )
 
-// playNodes connects, approves and calls a node; has an operator call a command of the board and
-// receive its notice; and has an agent answer the glasses.
+// playNodes connects, approves and calls a node; pairs another one with a setup code; has an
+// operator call a command of the board and receive its notice; and has an agent answer the glasses.
 func playNodes(ctx context.Context, st *demoRun) error {
 	if st.kitchen == nil {
 		return errors.New("there is no board")
@@ -59,7 +68,8 @@ func playNodes(ctx context.Context, st *demoRun) error {
 		return err
 	}
 	st.stops = append(st.stops, func() error { c.operator.Close(); return nil })
-	for _, step := range []func(context.Context) error{c.runNode, c.setVolume, c.awaitNotification, c.answer} {
+	for _, step := range []func(context.Context) error{c.runNode, c.inviteNode, c.setVolume, c.awaitNotification,
+		c.answer} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -95,21 +105,28 @@ func (c *demoOpenClaw) await(ctx context.Context, event string, wanted func(payl
 	}
 }
 
+// node connects a node whose MCP server has a tool. It has the key of the demo, or the token of a
+// setup code.
+func (c *demoOpenClaw) node(name, server string, auth sim.Options) *sim.Node {
+	auth.URL, auth.Name, auth.Commands, auth.Caps = c.url, name, []string{wire.CommandTool}, []string{wire.CapMCP}
+	auth.Handler = c.execute
+	auth.Tools = []wire.PluginTool{{
+		PluginID: wire.PluginMCP, Name: server + "_" + nodeTool,
+		Description: "Digs a hole.", Command: wire.CommandTool,
+		Parameters: json.RawMessage(
+			`{"type":"object","properties":{"depth":{"type":"integer"}},"required":["depth"]}`),
+		MCP: &wire.ToolRef{Server: server, Tool: nodeTool},
+	}}
+	n := sim.NewNode(auth)
+	c.st.stops = append(c.st.stops, func() error { n.Close(); return nil })
+	return n
+}
+
 // runNode connects a node, approves it as the operator, and calls its tool as a program.
 func (c *demoOpenClaw) runNode(ctx context.Context) error {
 	st := c.st
 	name := msgShed.In(st.sh.lang)
-	n := sim.NewNode(sim.Options{
-		URL: c.url, Token: c.key, Name: name, Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP},
-		Handler: c.execute,
-		Tools: []wire.PluginTool{{
-			PluginID: wire.PluginMCP, Name: nodeServer + "_" + nodeTool,
-			Description: "Digs a hole.", Command: wire.CommandTool,
-			Parameters: json.RawMessage(`{"type":"object","properties":{"depth":{"type":"integer"}},"required":["depth"]}`),
-			MCP:        &wire.ToolRef{Server: nodeServer, Tool: nodeTool},
-		}},
-	})
-	st.stops = append(st.stops, func() error { n.Close(); return nil })
+	n := c.node(name, nodeServer, sim.Options{Token: c.key})
 	var r wire.NodeRequest
 	if err := c.await(ctx, wire.EventNodeRequested, func(payload []byte) bool {
 		return json.Unmarshal(payload, &r) == nil && r.NodeID == n.ID()
@@ -122,28 +139,71 @@ func (c *demoOpenClaw) runNode(ctx context.Context) error {
 		nil); err != nil {
 		return err
 	}
-	p := &demoProgram{st: st, key: c.key}
-	tool, err := p.tool(ctx, "_"+nodeServer+"_"+nodeTool)
+	return c.dig(ctx, nodeServer, 30)
+}
+
+// inviteNode pairs a node with a setup code, which asks nobody, and calls its tool as a program.
+func (c *demoOpenClaw) inviteNode(ctx context.Context) error {
+	st := c.st
+	answer, err := api.InviteNode.Call(ctx, st.at, api.NodeInvite{URL: st.url})
 	if err != nil {
 		return err
 	}
-	st.line("⇢", tool)
-	const depth = 30
+	var code wire.SetupCode
+	if err := json.Unmarshal(answer, &code); err != nil {
+		return err
+	}
+	st.line("⇢", msgNodeInvited.In(st.sh.lang))
+	inside, err := base64.RawURLEncoding.DecodeString(code.SetupCode)
+	if err != nil {
+		return err
+	}
+	var setup wire.Setup
+	if err := json.Unmarshal(inside, &setup); err != nil {
+		return err
+	}
+	name := msgBarn.In(st.sh.lang)
+	n := c.node(name, inviteServer, sim.Options{SetupToken: setup.BootstrapToken})
+	if err := await(ctx, "the setup code did not let the node in", func() (bool, error) {
+		answer, err := api.PairedDevices.Call(ctx, st.at, control.Empty{})
+		if err != nil {
+			return false, err
+		}
+		var all wire.DevicePairs
+		err = json.Unmarshal(answer, &all)
+		return slices.ContainsFunc(all.Paired, func(d wire.PairedDevice) bool {
+			return d.DeviceID == n.ID() && d.ApprovedVia == viaInvite
+		}), err
+	}); err != nil {
+		return err
+	}
+	st.line("⇠", msgNodeIn.In(st.sh.lang, name))
+	return c.dig(ctx, inviteServer, 10)
+}
+
+// dig calls the tool of a node as a program.
+func (c *demoOpenClaw) dig(ctx context.Context, server string, depth int) error {
+	p := &demoProgram{st: c.st, key: c.key}
+	tool, err := p.tool(ctx, "_"+server+"_"+nodeTool)
+	if err != nil {
+		return err
+	}
+	c.st.line("⇢", tool)
 	res, err := p.call(ctx, tool, map[string]any{"depth": depth})
 	if err != nil {
 		return err
 	}
-	st.line("⇠", res)
-	if want := msgHole.In(st.sh.lang, depth); res != want {
+	c.st.line("⇠", res)
+	if want := msgHole.In(c.st.sh.lang, depth); res != want {
 		return fmt.Errorf("the node's tool says %q, not %q", res, want)
 	}
 	return nil
 }
 
-// execute runs a command on the node.
+// execute runs a command on a node.
 func (c *demoOpenClaw) execute(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	call, err := wire.ParseToolCall(params)
-	if command != wire.CommandTool || err != nil || call.Server != nodeServer || call.Tool != nodeTool {
+	if command != wire.CommandTool || err != nil || call.Tool != nodeTool {
 		return nil, sim.NotSupported
 	}
 	var args struct{ Depth int }

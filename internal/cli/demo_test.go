@@ -14,16 +14,16 @@ func TestDemo(t *testing.T) {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
 			text := d.ok("demo", "--lang", lang)
-			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明",
+			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "⟶ take_navigation", "已经开始导航去动物园。", "你叫小明",
 				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
 				"厨房听到：早上好！", "早上好，今天是晴天。", "机器人说出第一个字",
-				"挖好了，深 30 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
+				"挖好了，深 30 厘米。", "挖好了，深 10 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
 				"/activity/calls 上有“home_set_lamp”", "全部通过"}
 			if lang == "en" {
 				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
-					"of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
+					"of the night;", "⟶ take_navigation", "I have started navigation to the zoo. Have fun!", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
 					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "kitchen hears: Good morning!",
-					"of sound: Good morning! It is sunny today.", "first words of the bot after", "A hole 30 cm deep was dug",
+					"of sound: Good morning! It is sunny today.", "first words of the bot after", "A hole 30 cm deep was dug", "A hole 10 cm deep was dug",
 					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
 					"Your earlier question has an answer: Your ticket", "name ada, password ",
 					"/devices displays “kitchen”", "/activity/calls displays “home_set_lamp”", "All steps passed"}
@@ -62,7 +62,7 @@ func checkDemoJSON(t *testing.T, d *desk) {
 		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn board voice nodes late console" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin connector model tools learn board voice nodes late console" {
 		t.Errorf("the steps are %s", got)
 	}
 }

@@ -34,8 +34,11 @@ const (
 	msgViaInvite  = i18n.Message("by a setup code")
 )
 
+// viaInvite is how devices were paired by a setup code.
+const viaInvite = "invite"
+
 // pairedVia says how devices were paired.
-var pairedVia = map[string]i18n.Message{"owner": msgViaOwner, "silent": msgViaSilent, "invite": msgViaInvite}
+var pairedVia = map[string]i18n.Message{"owner": msgViaOwner, "silent": msgViaSilent, viaInvite: msgViaInvite}
 
 // pairedDevices are the paired devices.
 type pairedDevices struct {

@@ -19,20 +19,22 @@ import (
 // sent as it is; of other errors the gateway gets the text.
 type CommandHandler func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error)
 
-// Options configure a [Node]. URL, Token and Handler are required.
+// Options configure a [Node]. URL, Handler, and Token or SetupToken are required.
 type Options struct {
 	URL         string
 	Token       string // the gateway's shared secret; a paired node has its own
 	DeviceToken string // its own, from an earlier connection; empty: none
-	Identity    wire.Identity
-	Name        string
-	Platform    string // empty: linux
-	Family      string // empty: Linux, if Platform is linux
-	Caps        []string
-	Commands    []string
-	Handler     CommandHandler
-	Tools       []wire.PluginTool // published after every connection
-	Logger      *slog.Logger      // nil discards
+	// SetupToken is the token in a setup code, with which it connects first instead of with Token.
+	SetupToken string
+	Identity   wire.Identity
+	Name       string
+	Platform   string // empty: linux
+	Family     string // empty: Linux, if Platform is linux
+	Caps       []string
+	Commands   []string
+	Handler    CommandHandler
+	Tools      []wire.PluginTool // published after every connection
+	Logger     *slog.Logger      // nil discards
 	// Serial executes commands one after the other in the goroutine that reads, which saves a
 	// goroutine per command. Handler must be quick then.
 	Serial bool
@@ -241,7 +243,7 @@ func (n *Node) connectParams() wire.Connect {
 		Commands: n.o.Commands,
 		Client: wire.Client{ID: wire.ClientNode, DisplayName: n.o.Name, Version: "1", Platform: n.o.Platform,
 			DeviceFamily: n.o.Family, Mode: wire.ModeNode},
-		Auth: &wire.Auth{Token: n.o.Token},
+		Auth: &wire.Auth{Token: n.o.Token, BootstrapToken: n.o.SetupToken},
 	}
 	if own != "" {
 		h.Auth = &wire.Auth{Token: own, DeviceToken: own}
