@@ -1,6 +1,7 @@
 package engines_test
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -51,7 +52,17 @@ func TestOpen(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	whole := openaitest.New(t)
+	whole, fast, mute := openaitest.New(t), openaitest.New(t), openaitest.New(t)
+	fast.Sound = func(text string) []int16 { // as at 96 kHz
+		tone := openaitest.Tone(text)
+		return tone[:len(tone)/4]
+	}
+	mute.Sound = func(string) []int16 { return nil }
+	noModel := openaitest.New(t)
+	noModel.Intercept = func(_ string, w http.ResponseWriter, _ *http.Request) bool {
+		openaitest.Refuse(w, http.StatusNotFound, "The model `whisper-9` does not exist", "model_not_found")
+		return true
+	}
 	for _, c := range []struct {
 		name, want string
 		state      check.State
@@ -63,6 +74,12 @@ func TestCheck(t *testing.T) {
 		{"nobody there", "cannot be reached", check.Fail, engines.Settings{Address: "http://127.0.0.1:1/v1"}},
 		{"a path that is missing", "did not accept", check.Fail,
 			engines.Settings{Address: strings.TrimSuffix(whole.URL, "/v1"), Key: openaitest.Key}},
+		{"a model that is missing", "does not know its model or voice", check.Fail,
+			engines.Settings{Address: noModel.URL, Key: openaitest.Key}},
+		{"a wrong sample rate", "wrong sample rate: a sentence of two seconds lasts 420ms", check.Fail,
+			engines.Settings{Address: fast.URL, Key: openaitest.Key, Format: "pcm"}},
+		{"no sound", "sends no sound that can be played", check.Fail,
+			engines.Settings{Address: mute.URL, Key: openaitest.Key, Format: "wav"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := engines.Open(c.s, engine.Options{})
