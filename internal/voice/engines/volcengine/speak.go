@@ -144,6 +144,20 @@ func (c *client) ended(f wire.Frame) error {
 	return c.failure(p.Code, f.Payload)
 }
 
+// billed returns how many characters a session bills, according to its last event; 0: it does not
+// tell.
+func billed(f wire.Frame) int {
+	var p struct {
+		Usage struct {
+			Characters int `json:"text_words"`
+		} `json:"usage"`
+	}
+	if json.Unmarshal(f.Payload, &p) != nil {
+		return 0 // ended says what is wrong
+	}
+	return p.Usage.Characters
+}
+
 func (s *speaker) begin(ctx context.Context, m engine.Manner) (*socket.Conn, socket.Voice, error) {
 	audio := s.audio
 	if speed := m.Speed; speed != 0 || s.settings.Speed != 0 {
@@ -238,6 +252,7 @@ func (v *session) Accept(m socket.Message, n *engine.Narration) (done bool, err 
 	case wire.Audio:
 		return false, n.Sound(f.Payload)
 	case wire.SessionFinished, wire.SessionFailed:
+		n.Bill(billed(f))
 		return true, v.ended(f)
 	case wire.SessionCanceled:
 		return false, engine.Errorf(engine.Broken, "the service canceled the session")

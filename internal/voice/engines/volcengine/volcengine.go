@@ -68,6 +68,8 @@ func New(s Settings, o engine.Options) (engine.Engine, error) {
 			of.server.Header.Set("X-Api-Access-Key", s.AccessKey)
 		}
 	}
+	// Has the last event of a session tell what is billed (volcengine.com/docs/6561/1329505).
+	c.speak.Header.Set("X-Control-Require-Usage-Tokens-Return", "*")
 	c.speaking.Open = c.connect
 	return engine.Engine{Listener: engine.ListenLive(c.recognise), Speaker: newSpeaker(c),
 		Release: c.speaking.Close}, nil

@@ -1,6 +1,7 @@
 package volcengine_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -255,4 +256,42 @@ func TestValidate(t *testing.T) {
 	if err := s.Validate(); err != nil || s.AppKey != "1" || s.AccessKey != "2" || s.URL != volcengine.DefaultURL {
 		t.Error(s.URL, errors.Join(err))
 	}
+}
+
+// account notes what an engine has used.
+type account struct{ uses []engine.Use }
+
+func (*account) Refusal(context.Context) *engine.Error { return nil }
+func (a *account) Used(u engine.Use)                   { a.uses = append(a.uses, u) }
+
+// TestBilled checks that what the service says it bills is what counts, for each session of a
+// connection.
+func TestBilled(t *testing.T) {
+	server := volcenginetest.New(t, volcenginetest.Options{Billed: func(text string) int { return len(text) }})
+	e := newEngine(t, server, volcengine.Settings{}, io.Discard)
+	a := new(account)
+	chain := engine.Chain{Account: a, Links: []engine.Link{{Name: "doubao", Engine: e}}}
+	for range 2 {
+		s := chain.Speak(t.Context(), engine.Manner{})
+		if err := errors.Join(s.Write("床前明月光。"), s.Finish()); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			clip, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, clip.Sound)
+			clip.Sound.Close()
+		}
+		s.Close()
+	}
+	want := engine.Use{Engine: "doubao", Characters: 18}
+	if diff := cmp.Diff([]engine.Use{want, want}, a.uses); diff != "" {
+		t.Error(diff)
+	}
+	clean(t, server, e)
 }

@@ -113,9 +113,13 @@ func (c *conn) request(f wire.Frame) (goesOn, ended bool) {
 			return false, true
 		}
 		c.s.ended(c.got)
-		c.event(wire.SessionFinished, map[string]any{"status_code": 20000000, "message": "ok"})
+		end := map[string]any{"status_code": 20000000, "message": "ok"}
+		if c.Request.Header.Get("X-Control-Require-Usage-Tokens-Return") == "*" {
+			end["usage"] = map[string]any{"text_words": c.billed()}
+		}
+		c.event(wire.SessionFinished, end)
 		if c.is(DoubleEnd) {
-			c.event(wire.SessionFinished, map[string]any{"status_code": 20000000, "message": "ok"})
+			c.event(wire.SessionFinished, end)
 		}
 		return true, true
 	case wire.CancelSession:
@@ -127,6 +131,15 @@ func (c *conn) request(f wire.Frame) (goesOn, ended bool) {
 	}
 	c.s.Violation("an event that may not follow")
 	return false, true
+}
+
+// billed returns how many characters the session bills.
+func (c *conn) billed() int {
+	text := strings.Join(c.got.Texts, "")
+	if c.s.opt.Billed != nil {
+		return c.s.opt.Billed(text)
+	}
+	return utf8.RuneCountInString(text)
 }
 
 // sentences speaks the sentences that are complete, or all, and reports whether the connection goes
@@ -150,9 +163,10 @@ func (c *conn) sentences(all bool) bool {
 // say speaks a sentence.
 func (c *conn) say(text string) bool {
 	c.event(wire.SentenceStart, map[string]any{"text": text, "phonemes": []any{}, "words": []any{}})
-	sound := sockettest.PCM(c.s.opt.Sound(text), speakRate)
+	samples := c.s.opt.Sound(text)
+	sound := sockettest.PCM(samples, speakRate)
 	if c.opus {
-		sound = sockettest.Ogg(c.s.opt.Sound(text))
+		sound = sockettest.Ogg(samples)
 	}
 	for len(sound) > 0 {
 		n := min(len(sound), 4800)

@@ -77,7 +77,9 @@ type Options struct {
 	Transcript func(samples []int16) string
 	// Sound returns how a sentence is spoken, at 16 kHz; nil: 60 ms of silence for each character.
 	Sound func(text string) []int16
-	Delay time.Duration // before the first result
+	// Billed returns how many characters a text costs; nil: as many as it has.
+	Billed func(text string) int
+	Delay  time.Duration // before the first result
 	// CancelDelay is before the confirmation of a cancellation.
 	CancelDelay time.Duration
 }
