@@ -157,6 +157,11 @@ func (s *Server) sound(w http.ResponseWriter, r *http.Request, text string) {
 	default:
 		_ = pcm.WriteWAV(sound, Rate, samples) // into memory
 	}
+	if b := sound.Bytes(); s.opt.Fault == EndlessSound {
+		sizes := []byte{0xff, 0xff, 0xff, 0xff} // not known
+		copy(b[4:], sizes)
+		copy(b[bytes.Index(b, []byte("data"))+4:], sizes)
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	first, rest := sound.Bytes()[:sound.Len()/4], sound.Bytes()[sound.Len()/4:]
 	if s.opt.Fault == CutFirst {

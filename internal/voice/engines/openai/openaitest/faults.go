@@ -184,6 +184,9 @@ func (a *answer) says(f Fault, speaks bool) bool {
 	case !speaks && (f == EmptyText || text != ""):
 		a.body = []byte(`{"text":"` + text + `"}`)
 	case f == EndlessSound && speaks:
+		sizes := []byte{0xff, 0xff, 0xff, 0xff} // not known
+		copy(a.body[4:], sizes)
+		copy(a.body[bytes.Index(a.body, []byte("data"))+4:], sizes)
 		a.sends(len(a.body))
 		for a.body = make([]byte, 64<<10); a.sends(len(a.body)); {
 		}
