@@ -28,7 +28,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/bus"
-	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tracing"
@@ -469,37 +468,4 @@ func (h *Hub) newSlot(bot talk.Bot, l Limits, c Common) *slot {
 	}
 	return &slot{bot: bot, tracer: h.Tracer, limits: l, stopOnDisconnect: c.OnDisconnect == "cancel",
 		idleTimeout: orDefault(time.Duration(c.Idle), h.IdleTimeout)}
-}
-
-// storeImages stores a turn's pictures for bots that cannot get the bytes directly: bots
-// on another instance, and bots that fetch pictures by URL.
-func (h *Hub) storeImages(ctx context.Context, turn *talk.Turn) error {
-	for _, im := range turn.Images() {
-		if im.Media != "" || len(im.Data) == 0 {
-			continue
-		}
-		token := seal.NewToken(16)
-		now := time.Now()
-		if err := h.Store.Media.Add(ctx, seal.Hash(token), store.Picture{MIME: im.MIME, Data: im.Data,
-			Expires: now.Add(h.MediaTTL)}, now); err != nil {
-			return err
-		}
-		im.Media = token
-	}
-	return nil
-}
-
-// loadImages loads the bytes of pictures that came from another instance.
-func (h *Hub) loadImages(ctx context.Context, turn *talk.Turn) error {
-	for _, im := range turn.Images() {
-		if len(im.Data) > 0 || im.Media == "" {
-			continue
-		}
-		p, err := h.Store.Media.Get(ctx, seal.Hash(im.Media), time.Now())
-		if err != nil {
-			return err
-		}
-		im.Data = p.Data
-	}
-	return nil
 }

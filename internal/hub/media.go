@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // ServeMedia serves a picture to a bot that got its URL. The URL is the secret: anyone who
@@ -33,4 +35,37 @@ func (h *Hub) ServeMedia(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	header.Set("Referrer-Policy", "no-referrer")
 	w.Write(p.Data) //nolint:errcheck // the reader has gone
+}
+
+// storeImages stores a turn's pictures for bots that cannot get the bytes directly: bots
+// on another instance, and bots that fetch pictures by URL.
+func (h *Hub) storeImages(ctx context.Context, turn *talk.Turn) error {
+	for _, im := range turn.Images() {
+		if im.Media != "" || len(im.Data) == 0 {
+			continue
+		}
+		token := seal.NewToken(16)
+		now := time.Now()
+		if err := h.Store.Media.Add(ctx, seal.Hash(token), store.Picture{MIME: im.MIME, Data: im.Data,
+			Expires: now.Add(h.MediaTTL)}, now); err != nil {
+			return err
+		}
+		im.Media = token
+	}
+	return nil
+}
+
+// loadImages loads the bytes of pictures that came from another instance.
+func (h *Hub) loadImages(ctx context.Context, turn *talk.Turn) error {
+	for _, im := range turn.Images() {
+		if len(im.Data) > 0 || im.Media == "" {
+			continue
+		}
+		p, err := h.Store.Media.Get(ctx, seal.Hash(im.Media), time.Now())
+		if err != nil {
+			return err
+		}
+		im.Data = p.Data
+	}
+	return nil
 }

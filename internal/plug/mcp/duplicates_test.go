@@ -85,9 +85,11 @@ func TestResultsFitTheirSchema(t *testing.T) {
 	}
 	var tools []tool.Tool
 	for name := range results {
-		schema := `{"type":"object","properties":{"n":{"type":"number","minimum":2}},"required":["n"],"additionalProperties":false}`
+		schema := `{"type":"object","properties":{"n":{"type":"number","minimum":2}},"required":["n"],` +
+			`"additionalProperties":false}`
 		if name == "costly" || name == "deep" {
-			schema = `{"type":"object","properties":{"n":{"type":"number"},"more":{"type":"array","items":{"type":"object"}}}}`
+			schema = `{"type":"object","properties":{"n":{"type":"number"},` +
+				`"more":{"type":"array","items":{"type":"object"}}}}`
 		}
 		tools = append(tools, tool.Tool{Name: name, Output: json.RawMessage(schema)})
 	}

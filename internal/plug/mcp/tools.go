@@ -204,7 +204,8 @@ const structuredSince = "2025-06-18"
 // was only parsed out of the text: every program reads text. What an output schema declares stays:
 // clients refuse the result without it.
 func (x *exchange) dropDuplicate(r *tool.Result) *tool.Result {
-	if x.plain || x.mergeStructured || r.Declared || !r.RepeatsStructured() || x.version >= structuredSince && !r.Derived {
+	if x.plain || x.mergeStructured || r.Declared || !r.RepeatsStructured() ||
+		x.version >= structuredSince && !r.Derived {
 		return r
 	}
 	brief := *r
