@@ -193,6 +193,15 @@ func (c *conn) onAudio(audio string) {
 	}
 	c.buffer = append(c.buffer, sound...)
 	c.appends++
+	if c.detects && c.s.opt.Detect != nil {
+		switch c.s.opt.Detect(c.at16(sound)) {
+		case NothingNew:
+		case SpeechBegan:
+			c.speech("speech_started")
+		case SpeechEnded:
+			c.speechStopped()
+		}
+	}
 	partials := c.s.opt.Partials
 	if c.purpose != realtime.Transcribe || c.s.opt.Spelling == realtime.OpenAI || c.appends > len(partials) {
 		return
@@ -205,14 +214,15 @@ func (c *conn) onAudio(audio string) {
 func (s *Server) SpeechStarted() { s.toAll(func(c *conn) { c.speech("speech_started") }) }
 
 // SpeechStopped has the server find the end of speech: it commits the sound.
-func (s *Server) SpeechStopped() {
-	s.toAll(func(c *conn) {
-		c.speech("speech_stopped")
-		c.commit()
-		if s.opt.Spelling == realtime.Qwen {
-			c.respond()
-		}
-	})
+func (s *Server) SpeechStopped() { s.toAll((*conn).speechStopped) }
+
+// speechStopped ends an utterance that the server has detected. Requires mu.
+func (c *conn) speechStopped() {
+	c.speech("speech_stopped")
+	c.commit()
+	if c.s.opt.Spelling == realtime.Qwen {
+		c.respond()
+	}
 }
 
 func (s *Server) toAll(do func(*conn)) {

@@ -60,6 +60,9 @@ type Options struct {
 	Sound func(text string) []int16
 	// Answer answers in a conversation; nil: it repeats.
 	Answer func(Question) Answer
+	// Detect finds speech in sound at 16 kHz as it comes, for a client that wants turns detected;
+	// nil: the test says when somebody speaks.
+	Detect func(samples []int16) Detected
 	// Delay is the time before transcripts and answers.
 	Delay time.Duration
 	// Lifetime is how long a session lasts; 0: for ever.
@@ -72,6 +75,16 @@ type Options struct {
 	// Error is an error that the server reports before its answer, without other effect.
 	Error string
 }
+
+// Detected is what a server finds in a piece of sound.
+type Detected int
+
+// What a server finds.
+const (
+	NothingNew Detected = iota
+	SpeechBegan
+	SpeechEnded
+)
 
 // Truncation is a conversation.item.truncate.
 type Truncation struct {
