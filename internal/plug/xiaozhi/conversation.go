@@ -64,8 +64,9 @@ type Conversation struct {
 	toldRecorded   atomic.Bool
 	endOnce        sync.Once
 	player         *pace.Player
-	list           playlist   // what the player plays
-	speakMu        sync.Mutex // held while tts/start or tts/stop is sent
+	list           playlist                 // what the player plays
+	own            atomic.Pointer[ownSound] // gets what the board plays; nil: nobody wants to know
+	speakMu        sync.Mutex               // held while tts/start or tts/stop is sent
 	intake         pace.ArrivalCounter
 	events         *eventQueue
 	silenceTimeout time.Duration

@@ -211,8 +211,13 @@ func (d *dialogue) follow(q *question, ended bool, answering *reply) {
 
 // keep remembers the last sound.
 func (d *dialogue) keep(samples []int16) {
-	const most = int(preroll * engine.Rate / time.Second)
 	d.recent = append(d.recent, samples...)
+	d.keepLast(preroll)
+}
+
+// keepLast forgets all but the last sound.
+func (d *dialogue) keepLast(length time.Duration) {
+	most := max(int(length*engine.Rate/time.Second), 0)
 	if over := len(d.recent) - most; over > 0 {
 		d.recent = append(d.recent[:0], d.recent[over:]...)
 	}

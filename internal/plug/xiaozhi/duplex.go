@@ -12,9 +12,18 @@ import (
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/engine"
+	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
 	"patchbay/internal/voice/spoken"
 	"patchbay/internal/voice/words"
+)
+
+const (
+	// passedTime is how long after a bot has got sound it may find speech in it. What it finds
+	// later cannot be a person.
+	passedTime = 2 * time.Second
+	// afterEcho is the end of an echo, in which somebody may have begun to speak.
+	afterEcho = 200 * time.Millisecond
 )
 
 // Duplex is the [Voice] of boards whose bot converses by sound ([talk.DuplexBot]). Boards with
@@ -37,6 +46,7 @@ func (v Duplex) Converse(ctx context.Context, c *Conversation) {
 		}
 		d.onEvent(e)
 	}
+	c.own.Store(nil)
 	if v.Otherwise == nil {
 		v.Otherwise = silentVoice{}
 	}
@@ -53,6 +63,9 @@ type duplex struct {
 	hears   bool          // the person speaks
 	refused *engine.Error // why the bot gets nothing of that; nil: it does
 	answer  atomic.Pointer[duplexAnswer]
+	own     *ownSound  // nil: the board has not listened while it plays
+	heard   heardSound // what the last packet was
+	passed  time.Time  // when the bot last got what the board heard
 }
 
 // open begins the bot's conversation, so that its connection stands when the person has spoken.
@@ -91,6 +104,10 @@ func (d *duplex) onEvent(e Event) {
 	switch e.Kind {
 	case EventListenStart:
 		d.mode = e.Text
+		if d.mode == wire.ModeRealtime && d.own == nil {
+			d.own = newOwnSound()
+			d.c.own.Store(d.own)
+		}
 		d.dropTurn()
 		d.listens()
 		if d.c.board.current().Bot != d.bot { // its owner chose another one
@@ -113,6 +130,9 @@ func (d *duplex) onEvent(e Event) {
 	case EventAbort:
 		d.dropTurn()
 	case EventSpeechBegan:
+		if time.Since(d.passed) > passedTime {
+			return
+		}
 		d.c.HeardSpeech()
 		d.beginTurn()
 		if d.answer.Load() != nil && d.mode == wire.ModeRealtime {
@@ -163,7 +183,15 @@ func (d *duplex) dropTurn() {
 		d.hears = false
 		d.talk.Clear()
 	}
+	d.forgetTurn()
+}
+
+// forgetTurn forgets what was heard so far.
+func (d *duplex) forgetTurn() {
 	d.forget()
+	if d.own != nil {
+		d.own.ignore()
+	}
 }
 
 // write has the bot hear.
@@ -173,35 +201,84 @@ func (d *duplex) write(samples []int16) {
 	}
 }
 
+// pass has the bot hear a packet, and what was kept before it.
+func (d *duplex) pass(samples []int16) {
+	d.write(d.recent)
+	d.write(samples)
+	d.recent, d.passed = d.recent[:0], time.Now()
+}
+
 func (d *duplex) onAudio(e Event) {
 	playing := d.playing()
 	if playing != nil && d.isOwnSound(playing, d.hears, e.At) {
+		if d.own != nil {
+			d.own.skip(opus.Duration(e.Opus), e.At)
+		}
 		return
 	}
 	d.sound.hear(e.Opus)
 	event := d.ends.Packet(e.Opus)
 	samples := d.ends.Samples()
-	if d.ends.IsSpeaking() && playing == nil {
+	d.listen(samples, e.At, playing != nil)
+	own := d.heard == soundOwn || d.heard == soundUnclear
+	if d.ends.IsSpeaking() && playing == nil && !own {
 		d.c.HeardSpeech()
 	}
 	switch {
-	case d.hears, d.findsTurns():
-		d.write(samples)
-	case playing == nil && event == endpoint.Began, playing != nil && d.ends.IsSpeaking() && d.isSureOfVoice():
+	case d.hears, d.findsTurns() && !own:
+		d.pass(samples)
+	case d.begins(playing != nil):
 		if playing != nil {
 			d.c.StopPlayback()
 		}
-		d.keep(samples)
+		if d.heard == soundBoth { // the detector has heard the echo too
+			d.ends.BeganAgo(max(d.own.spokeFor(), endpoint.MinVoice))
+			event = endpoint.Began
+		}
 		d.beginTurn()
-		d.write(d.recent)
-		d.recent = d.recent[:0]
+		d.pass(samples)
 	default:
 		d.keep(samples)
+		if d.findsTurns() {
+			d.write(make([]int16, len(samples)))
+		}
 	}
 	d.greetWhenQuiet(len(samples))
 	if event == endpoint.Ended && d.mode != wire.ModeManual && !d.findsTurns() {
 		d.commitTurn()
 	}
+}
+
+// listen finds out whether a board that listens while it plays hears itself, and forgets what was
+// only that.
+func (d *duplex) listen(samples []int16, now time.Time, playing bool) {
+	before := d.heard
+	d.heard = soundOfOthers
+	if d.mode != wire.ModeRealtime || d.own == nil {
+		return
+	}
+	d.heard = d.own.hear(samples, now, d.ends.IsSpeaking() && d.isSureOfVoice())
+	switch {
+	case d.heard == soundUnclear && !playing: // no echo was found in all that was played
+		d.heard = soundOfOthers
+	case d.hears || d.heard == before:
+	case d.heard == soundBoth:
+		d.keepLast(d.own.spokeFor() - time.Duration(len(samples))*time.Second/engine.Rate)
+	case d.heard == soundOfOthers && before == soundOwn: // the echo has faded away
+		d.ends.Reset()
+		d.keepLast(afterEcho)
+	}
+}
+
+// begins reports whether somebody begins to speak, and interrupts what is played.
+func (d *duplex) begins(playing bool) bool {
+	switch {
+	case d.heard != soundOfOthers:
+		return d.heard == soundBoth
+	case playing:
+		return d.ends.IsSpeaking() && d.isSureOfVoice()
+	}
+	return d.ends.IsSpeaking() && d.ends.Quiet() == 0 // maybe since before the end of the answer
 }
 
 // playing returns what the board plays, or is about to; nil: nothing.
@@ -222,10 +299,13 @@ func (d *duplex) commitTurn() {
 		d.dropTurn()
 		return
 	}
+	if !heard {
+		d.forget()
+		return
+	}
 	d.hears = false
-	d.forget()
+	d.forgetTurn()
 	switch {
-	case !heard:
 	case d.refused != nil:
 		d.talk.Clear()
 		ctx, cancel := context.WithCancelCause(d.ctx)

@@ -384,6 +384,9 @@ func (c *Conversation) sendAudio(packet []byte, at time.Duration) error {
 		return err
 	}
 	c.list.sent().add(packet)
+	if own := c.own.Load(); own != nil {
+		own.play(packet, time.Now())
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ package endpoint
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"patchbay/internal/voice/opus"
@@ -118,6 +119,14 @@ func (d *Detector) Reset() {
 	*d = Detector{options: d.options, decoder: d.decoder}
 }
 
+// BeganAgo makes all but the end of what was heard somebody else's: speech has begun so long ago,
+// and was voice since then.
+func (d *Detector) BeganAgo(voice time.Duration) {
+	d.speaking, d.quiet, d.level = true, 0, slices.Max(d.levels[:])
+	d.loudness = d.level
+	d.voiced, d.sure, d.lasted = voice, voice, voice
+}
+
 // IsSpeaking reports whether speech has begun and not ended yet.
 func (d *Detector) IsSpeaking() bool { return d.speaking }
 
@@ -218,10 +227,7 @@ func (d *Detector) addWindow() Event {
 	if bits.OnesCount8(d.recent) < beginWindows {
 		return None
 	}
-	d.speaking, d.idle, d.quiet, d.level = true, 0, 0, 0
-	for _, l := range d.levels {
-		d.level = max(d.level, l)
-	}
+	d.speaking, d.idle, d.quiet, d.level = true, 0, 0, slices.Max(d.levels[:])
 	d.loudness = d.level
 	d.voiced = time.Duration(bits.OnesCount8(d.recent)) * window
 	d.sure = time.Duration(bits.OnesCount8(d.certain)) * window

@@ -109,6 +109,25 @@ func TestSilenceChanges(t *testing.T) {
 	}
 }
 
+// TestBeganAgo has somebody speak after somebody else who was louder and has spoken for long: the
+// speech lasts as long as theirs alone.
+func TestBeganAgo(t *testing.T) {
+	speech := recording(t, "testdata/05_tell_me_a_story_about_a_dog.opk")[4:20]
+	d := New(Options{MaxSpeech: 3 * time.Second})
+	if heard := listen(d, times(2, speech...)); len(heard) != 1 {
+		t.Fatalf("heard %v", heard)
+	}
+	d.BeganAgo(MinVoice)
+	if d.VoicedDuration() != MinVoice || d.Lasted() != MinVoice || d.Loudness() <= 0 {
+		t.Errorf("voiced %s, lasted %s", d.VoicedDuration(), d.Lasted())
+	}
+	heard := listen(d, slices.Concat(times(2, speech...), times(20, dtx)))
+	if len(heard) != 1 || heard[0].event != Ended || heard[0].at < 1900*time.Millisecond ||
+		d.VoicedDuration() < time.Second {
+		t.Errorf("heard %v, voiced %s", heard, d.VoicedDuration())
+	}
+}
+
 // TestEvents repeats a sentence with pauses of all kinds.
 func TestEvents(t *testing.T) {
 	story := recording(t, "testdata/05_tell_me_a_story_about_a_dog.opk")
