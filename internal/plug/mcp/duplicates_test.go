@@ -94,7 +94,8 @@ func TestResultsFitTheirSchema(t *testing.T) {
 		tools = append(tools, tool.Tool{Name: name, Output: json.RawMessage(schema)})
 	}
 	r.register(t, hub.ProviderRef{ID: "test", Owner: r.Person.ID, Slug: "x", Kind: "test"},
-		providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return results[c.Tool], nil }), tools...)
+		providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return results[c.Tool], nil }),
+		tools...)
 	const refused = "The tool was carried out, but its result "
 	wants := map[string]string{
 		"fits": `"structuredContent":{"n":7}`, "derived": `"structuredContent":{"n":7}`,
