@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openclaw/openclawtest"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -68,22 +69,43 @@ func (o *clawDevices) joins(t *testing.T) {
 	}
 }
 
-// pairs connects a node host with the command that `patchbay pair invite` prints. The code is for
-// one device.
-func (o *clawDevices) pairs(t *testing.T) {
-	o.t = t
+// setupCode returns a setup code that `patchbay pair invite` prints.
+func (o *clawDevices) setupCode(t *testing.T) string {
+	t.Helper()
 	out := o.run(t, "pair", "invite")
 	_, code, _ := strings.Cut(out, "openclaw node run --pair ")
 	code, _, _ = strings.Cut(code, "\n")
 	if !strings.HasPrefix(code, wire.SetupURLPrefix) {
 		t.Fatalf("pair invite says %s", out)
 	}
+	return code
+}
+
+// pairs connects a node host with the command that `patchbay pair invite` prints. The code is for
+// one device, and one that was cancelled is for none.
+func (o *clawDevices) pairs(t *testing.T) {
+	o.t = t
+	lost := o.setupCode(t)
+	var open control.SetupCodes
+	o.json(t, &open, "pair", "codes")
+	if len(open.Codes) == 0 || open.Codes[0].Used() {
+		t.Fatalf("pair codes says %+v", open)
+	}
+	o.run(t, "pair", "cancel", open.Codes[0].ID[:8])
+	late := openclawtest.NodeHost(t, 0, "", openclawtest.HostOptions{Name: "Late", Pair: lost})
+	late.AwaitOutput("setup code invalid")
+	late.Stop()
+	code := o.setupCode(t)
 	openclawtest.NodeHost(o.whole, 0, "", openclawtest.HostOptions{Name: "Attic", Pair: code})
 	o.attic = o.joined("Attic")
 	thief := openclawtest.NodeHost(t, 0, "", openclawtest.HostOptions{Name: "Thief", Pair: code})
 	thief.AwaitOutput("setup code invalid")
-	if o.node("Thief") != nil {
-		t.Error("a second device has used the code")
+	if o.node("Thief") != nil || o.node("Late") != nil {
+		t.Error("a second device has used the code, or one has used a code that was cancelled")
+	}
+	o.json(t, &open, "pair", "codes")
+	if len(open.Codes) == 0 || open.Codes[0].NodeName != "Attic" {
+		t.Errorf("pair codes says %+v, after Attic has used one", open)
 	}
 	thief.Stop()
 	must(t, o.terminate())

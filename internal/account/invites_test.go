@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,9 @@ func TestInvites(t *testing.T) {
 
 		unused, err := s.InviteNode(ctx, ada, "", "wss://board.example.org")
 		must(t, err)
+		checkCancelled(t, o, s, db, ada, unused.ID, i.ID)
+		unused, err = s.InviteNode(ctx, ada, "", "wss://board.example.org")
+		must(t, err)
 		c.t = c.t.Add(account.InviteLife)
 		_, err = s.FetchInvite(ctx, unused.Code)
 		wantErr(t, err, store.ErrNotFound)
@@ -69,6 +73,52 @@ func TestInvites(t *testing.T) {
 		_, err = s.InviteNode(ctx, ada, "", "")
 		must(t, err)
 	})
+}
+
+// checkCancelled cancels invitations that were not used, which every instance refuses from then
+// on, and not one that was used.
+func checkCancelled(t *testing.T, o store.Options, s *account.Service, db *store.DB, ada, unused, used string) {
+	t.Helper()
+	k, _, err := s.AddKey(ctx, account.NewKey{Person: ada, Name: "laptop", Scopes: []string{account.ScopeOperator}})
+	must(t, err)
+	keyed, err := s.InviteNode(ctx, ada, k.ID, "wss://board.example.org")
+	must(t, err)
+	other, otherDB, c := service(t, o) // another instance
+	listed := func() (ids []string) {
+		all, err := otherDB.Peers.Invites(ctx, ada, c.t)
+		must(t, err)
+		for _, i := range all {
+			ids = append(ids, i.ID)
+			if i.OwnerName == "" || i.TokenHash+i.CodeHash != "" || (i.KeyName == "laptop") != (i.ID == keyed.ID) ||
+				(i.Peer != "") != (i.ID == used) {
+				t.Errorf("%+v", i)
+			}
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	all := []string{unused, used, keyed.ID}
+	slices.Sort(all)
+	if got := listed(); !slices.Equal(got, all) {
+		t.Errorf("%q are listed, not %q", got, all)
+	}
+	if all, err := db.Peers.Invites(ctx, "somebody else", c.t); err != nil || len(all) > 0 {
+		t.Errorf("somebody else sees %+v (%v)", all, err)
+	}
+	_, _, err = other.CheckInvite(ctx, keyed.Token, "fe90")
+	must(t, err)
+	must(t, db.Peers.CancelInvite(ctx, keyed.ID))
+	wantErr(t, db.Peers.CancelInvite(ctx, keyed.ID), store.ErrNotFound)
+	wantErr(t, db.Peers.CancelInvite(ctx, used), store.ErrNotFound)
+	_, _, err = other.CheckInvite(ctx, keyed.Token, "fe90")
+	wantErr(t, err, account.ErrUnknown)
+	wantErr(t, other.UseInvite(ctx, keyed.ID, "fe90"), account.ErrUnknown) // it was checked a moment before
+	_, err = other.FetchInvite(ctx, keyed.Code)
+	wantErr(t, err, store.ErrNotFound)
+	must(t, db.Peers.CancelInvite(ctx, unused))
+	if got := listed(); !slices.Equal(got, []string{used}) {
+		t.Errorf("%q are listed", got)
+	}
 }
 
 // A token is replaced and revoked without those of other roles, and the key that it was got with is

@@ -307,6 +307,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"POST /api/v1/pairs/{request}/approve", "r", ""},
 		{"POST /api/v1/pairs/{request}/reject", "r", ""},
 		{"POST /api/v1/pairs/invites", "", `{"url":"https://board.example.org"}`},
+		{"DELETE /api/v1/pairs/invites/{code}", invited(t, h), ""},
 		{"POST /api/v1/pairs/devices/{device}/revoke", "d", `{"role":"node"}`},
 	} {
 		if strings.HasPrefix(c.id, "?") {
@@ -337,6 +338,16 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			t.Errorf("%s changes something: try it here, or say why it leaves no row", pattern)
 		}
 	}
+}
+
+// invited returns the id of a setup code of the person's.
+func invited(t *testing.T, h *testServer) string {
+	t.Helper()
+	i, err := h.Accounts.InviteNode(t.Context(), h.Person.ID, "", "wss://board.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.ID
 }
 
 // approvalOf returns the id of a call that waits for a person.

@@ -41,6 +41,10 @@ var (
 		noInput)
 	InviteNode = onNodes("POST /api/v1/pairs/invites", "Make a setup code that pairs one node", control.PairInvite,
 		NodeInvite.action)
+	SetupCodes = define("GET /api/v1/pairs/invites", "List valid setup codes, without their secrets",
+		(*control.Service).SetupCodes)
+	CancelSetupCode = define("DELETE /api/v1/pairs/invites/{code}", "Cancel a setup code that was not used yet",
+		(*control.Service).CancelSetupCode)
 	RevokeDevice = onNodes("POST /api/v1/pairs/devices/{device}/revoke", "Revoke the token of a paired device",
 		control.PairRevoke, DeviceToken.action)
 	RejectPair = onNodes("POST /api/v1/pairs/{request}/reject", "Reject a pairing request", control.PairReject,
@@ -50,7 +54,7 @@ var (
 // nodeOperations adds the operations on OpenClaw's nodes.
 func (s *Server) nodeOperations() {
 	s.operate(Nodes, DescribeNode, InvokeNode, RenameNode, RunPolicy, ChangeRunPolicy, RemoveNode, Pairs, ApprovePair,
-		RejectPair, PairedDevices, InviteNode, RevokeDevice)
+		RejectPair, PairedDevices, InviteNode, SetupCodes, CancelSetupCode, RevokeDevice)
 }
 
 // onNodes returns an operation on nodes, whose input is completed by action.

@@ -197,6 +197,9 @@ func (w *setup) settle() {
 	_, _, err = b.Store.Peers.Approve(ctx, store.PeerDecision{ID: asked.ID, At: now})
 	w.must(err)
 	w.of["node"] = peer
+	invited, err := b.Accounts.InviteNode(ctx, w.ada.ID, "", "wss://board.example.org/"+mark)
+	w.must(err)
+	w.of["code"] = invited.ID
 	asked.ID, asked.Peer = uuid.NewString(), strings.Repeat("7b", 32)
 	asked.Ask.Name = "waits " + mark
 	_, _, err = b.Store.Peers.Request(ctx, asked)
@@ -279,8 +282,8 @@ func (w *setup) settle() {
 		Name: "bob's", Scopes: []string{account.ScopeOperator, account.ScopeAdmin}})
 	w.must(err)
 	w.adas.cookie, w.adas.key = adas, operator
-	w.forbidden = []string{mark, secret, token, upToken, invitation.Token, invitation.Code, waits, adas, operator,
-		"192.0.2.77", "192.0.2.78"}
+	w.forbidden = []string{mark, secret, token, upToken, invitation.Token, invitation.Code, invited.Token, invited.Code,
+		waits, adas, operator, "192.0.2.77", "192.0.2.78"}
 }
 
 // answered is the response to a request.

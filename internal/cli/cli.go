@@ -100,6 +100,8 @@ type cli struct {
 		Approve pairApproveCmd `cmd:"" help:"Approve a pairing request."`
 		Reject  pairRejectCmd  `cmd:"" help:"Reject a pairing request."`
 		Invite  pairInviteCmd  `cmd:"" help:"Make a setup code that pairs one node."`
+		Codes   pairCodesCmd   `cmd:"" help:"List valid setup codes."`
+		Cancel  pairCancelCmd  `cmd:"" help:"Cancel a setup code."`
 		Devices pairDevicesCmd `cmd:"" help:"List paired devices and their tokens."`
 		Revoke  pairRevokeCmd  `cmd:"" help:"Revoke the token of a paired device."`
 	} `cmd:"" group:"devices" help:"Pairing of nodes and operators."`

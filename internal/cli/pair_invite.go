@@ -30,6 +30,7 @@ const (
 	msgInvite     = i18n.Message("On the node's computer, before %s:")
 	msgInviteMore = i18n.Message("Or, with Node.js and without installing OpenClaw first:")
 	msgInviteSee  = i18n.Message("It is in the list then: patchbay node list%s")
+	msgInviteStop = i18n.Message("To cancel the code: patchbay pair cancel %s%s")
 )
 
 // Run makes the setup code.
@@ -50,6 +51,7 @@ func (c *pairInviteCmd) Run(ctx context.Context, sh *shell) error {
 				sh.printf("    npx openclaw connect %s\n", i.JoinURL)
 			}
 			sh.say(msgInviteSee, c.retryFlags())
+			sh.say(msgInviteStop, shortID(i.SetupID, shortRequest), c.retryFlags())
 		})
 	})
 }

@@ -91,6 +91,7 @@ const (
 	EventPairApproved       = "pair.approved"
 	EventPairRejected       = "pair.rejected"
 	EventPairInvited        = "pair.invited"
+	EventPairCancelled      = "pair.cancelled"
 	EventPairRevoked        = "pair.revoked"
 )
 

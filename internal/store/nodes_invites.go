@@ -20,6 +20,12 @@ type PeerInvite struct {
 	Expires   time.Time
 }
 
+// ListedInvite is a valid invitation with the names of what it refers to.
+type ListedInvite struct {
+	PeerInvite
+	OwnerName, KeyName, PeerName string // empty: there is none
+}
+
 // MaxInvites is the maximum number of a person's invitations at a time.
 const MaxInvites = 100
 
@@ -93,6 +99,30 @@ func (t Peers) FetchInvite(ctx context.Context, codeHash string, now time.Time) 
 		return err
 	})
 	return i, err
+}
+
+// Invites returns the valid invitations of a person, or of everybody if owner is empty, the newest
+// first.
+func (t Peers) Invites(ctx context.Context, owner string, now time.Time) ([]ListedInvite, error) {
+	return all(ctx, t.db, func(s scanner) (i ListedInvite, err error) {
+		var created, expires int64
+		err = s.Scan(&i.ID, &i.Owner, &i.Key, &i.URL, &i.Peer, &created, &expires, &i.OwnerName, &i.KeyName,
+			&i.PeerName)
+		i.Created, i.Expires = fromMillis(created), fromMillis(expires)
+		return i, err
+	}, `SELECT id, owner, key, url, peer, created_at, expires_at,
+		COALESCE((SELECT people.name FROM people WHERE people.id = peer_invites.owner), ''),
+		COALESCE((SELECT keys.name FROM keys WHERE keys.id = peer_invites.key), ''),
+		COALESCE((SELECT peers.name FROM peers WHERE peers.id = peer_invites.peer), '')
+		FROM peer_invites WHERE `+validInvite+` AND ($2 = '' OR owner = $2)
+		ORDER BY created_at DESC, id`, millis(now), owner)
+}
+
+// CancelInvite ends an invitation that no peer has used. Otherwise it returns [ErrNotFound].
+func (t Peers) CancelInvite(ctx context.Context, id string) error {
+	return t.locked(ctx, func(tx *sql.Tx) error {
+		return changed(tx.ExecContext(ctx, `DELETE FROM peer_invites WHERE id = $1 AND peer = ''`, id))
+	})
 }
 
 // forgetInvites ends the invitations that a peer has used.

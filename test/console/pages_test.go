@@ -219,6 +219,10 @@ func TestPagesShownOnce(t *testing.T) {
 				b.Click("form[action='/gateway/invite'] button")
 				b.WaitUntil("location.pathname === '/gateway/invite'")
 				in.check("/gateway/invite")
+				if in.open("/gateway") {
+					b.WaitVisible("#codes form")
+					in.check("/gateway, with a setup code")
+				}
 			}
 			in.tell()
 		})

@@ -27,6 +27,7 @@ func Routes() []page.Route {
 		{Pattern: "POST /gateway/nodes/{node}/rename", Access: page.Confirmed, Serve: rename},
 		{Pattern: "POST /gateway/nodes/{node}/remove", Serve: remove},
 		{Pattern: "POST /gateway/invite", Access: page.Confirmed, Serve: invite},
+		{Pattern: "POST /gateway/invites/{code}/cancel", Serve: cancelInvite},
 		{Pattern: "GET /gateway/nodes/{node}/policy", Serve: policyPage},
 		{Pattern: "POST /gateway/nodes/{node}/policy", Access: page.Confirmed, Serve: changePolicy},
 		{Pattern: "POST /gateway/nodes/{node}/invoke", Serve: invoke},
@@ -52,6 +53,7 @@ const (
 type overviewData struct {
 	control.GatewayState
 	From  int // index of the first node on the page
+	Codes []control.SetupCode
 	Shims []control.Upstream
 }
 
@@ -72,6 +74,11 @@ func loadOverview(ctx context.Context, v *page.Visit) (s overviewData, err error
 	if s.GatewayState, err = c.Gateway(ctx, v.Caller()); err != nil {
 		return s, err
 	}
+	codes, err := c.SetupCodes(ctx, v.Caller(), control.Empty{})
+	if err != nil {
+		return s, err
+	}
+	s.Codes = codes.Codes
 	s.Shims, _, err = c.UpstreamsOf(ctx, v.Caller(), 0, pageSize, control.KindShim)
 	return s, err
 }
@@ -93,6 +100,9 @@ func overviewLive(v *page.Visit) {
 		}
 		if err == nil {
 			err = send("#nodes", nodes(v, &s))
+		}
+		if err == nil {
+			err = send("#codes", codes(v, &s))
 		}
 		if err == nil {
 			err = send("#shims", shims(v, &s))

@@ -232,6 +232,45 @@ func TestInvite(t *testing.T) {
 	}
 }
 
+// Setup codes that are valid are listed without what is secret, and those that no node has used can
+// be cancelled by their owner.
+func TestSetupCodes(t *testing.T) {
+	r := newRig(t)
+	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)
+	if p := ada.Get("/gateway"); strings.Contains(p.Text, "Setup codes") {
+		t.Error("there are setup codes")
+	}
+	i, err := r.Accounts.InviteNode(t.Context(), r.Person.ID, "", "wss://board.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel := "/gateway/invites/" + i.ID + "/cancel"
+	p := ada.Get("/gateway")
+	has(t, p, "Setup codes", "Not used yet", i.ID[:8], cancel)
+	if strings.Contains(p.Text, i.Token) || strings.Contains(p.Text, i.Code) {
+		t.Error("the secret is shown")
+	}
+	if p := bob.Post(cancel); p.Status != http.StatusNotFound {
+		t.Errorf("bob gets %d", p.Status)
+	}
+	if err := r.Accounts.UseInvite(t.Context(), i.ID, "7a7b7c7d7e7f"); err != nil {
+		t.Fatal(err)
+	}
+	if p := ada.Get("/gateway"); !strings.Contains(p.Text, "Used by 7a7b7c7d7e7f") || strings.Contains(p.Text, cancel) {
+		t.Error("a code that was used can be cancelled")
+	}
+	if p := ada.Post(cancel); p.Status != http.StatusConflict {
+		t.Errorf("a code that was used: %d", p.Status)
+	}
+	if i, err = r.Accounts.InviteNode(t.Context(), r.Person.ID, "", "wss://board.example.org"); err != nil {
+		t.Fatal(err)
+	}
+	if p := ada.Post("/gateway/invites/" + i.ID + "/cancel"); p.Path != "/gateway" ||
+		strings.Contains(p.Text, i.ID[:8]) {
+		t.Errorf("%d at %s", p.Status, p.Path)
+	}
+}
+
 func TestShims(t *testing.T) {
 	r := newRig(t)
 	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)

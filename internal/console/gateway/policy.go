@@ -97,6 +97,16 @@ func invite(v *page.Visit) {
 	v.Render(http.StatusOK, inviteView(v, &i))
 }
 
+// cancelInvite cancels a setup code.
+func cancelInvite(v *page.Visit) {
+	if _, err := v.Instance.Control.CancelSetupCode(v.Context(), v.Caller(),
+		control.SetupCodeRef{Code: v.PathValue("code")}); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Redirect("/gateway")
+}
+
 // pairCommand returns the command by which a node uses a setup code.
 func pairCommand(i *control.NodeInvitation) string {
 	return "openclaw node run --pair oc-pair://" + i.Code

@@ -245,6 +245,7 @@ var adminEventText = map[string]i18n.Message{
 	control.EventPairApproved:       msgActPairApproved,
 	control.EventPairRejected:       msgActPairRejected,
 	control.EventPairInvited:        msgActPairInvited,
+	control.EventPairCancelled:      msgActPairCancelled,
 	control.EventPairRevoked:        msgActPairRevoked,
 }
 

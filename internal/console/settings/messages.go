@@ -207,6 +207,7 @@ const (
 	msgActPairApproved    = i18n.Message("approved a pairing request")
 	msgActPairRejected    = i18n.Message("rejected a pairing request")
 	msgActPairInvited     = i18n.Message("made a setup code for a node")
+	msgActPairCancelled   = i18n.Message("cancelled a setup code for a node")
 	msgActPairRevoked     = i18n.Message("revoked the token of a paired device")
 	msgActByKey           = i18n.Message("key %s")
 )

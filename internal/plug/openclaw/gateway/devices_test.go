@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -221,6 +222,17 @@ func TestSetupCode(t *testing.T) {
 	r.join(gateway.JoinPath+strings.Repeat("a", 22), http.StatusNotFound)
 
 	me, other := wire.NewIdentity(), wire.NewIdentity()
+	cancelled := call[wire.SetupCode](boss, wire.MethodSetupCode, ask)
+	inside, err := base64.RawURLEncoding.DecodeString(cancelled.SetupCode)
+	must(t, err)
+	var gone wire.Setup
+	must(t, json.Unmarshal(inside, &gone))
+	must(t, r.Store.Peers.CancelInvite(t.Context(), cancelled.SetupID))
+	r.join(strings.TrimPrefix(cancelled.JoinURL, "https://board.example.org"), http.StatusNotFound)
+	_, err = r.dial(nodeHello(wire.Auth{BootstrapToken: gone.BootstrapToken}), &other)
+	if got := refusal(t, err); got != wire.DetailSetupCode {
+		t.Errorf("with a code that was cancelled, a node is refused with %s", got)
+	}
 	hello := nodeHello(wire.Auth{BootstrapToken: setup.BootstrapToken})
 	n, err := r.dial(hello, &me)
 	must(t, err)
