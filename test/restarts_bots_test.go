@@ -64,6 +64,7 @@ type claws struct {
 	t          *testing.T
 	connection string
 	folder     string // of the plugin
+	state      string // folder in which it keeps answers
 	node, host string
 	report     report
 	proxy      *proxytest.Proxy // between the connector and the server
@@ -86,7 +87,7 @@ func newClaws(t *testing.T, server, token string, to report) *claws {
 	must(t, err)
 	plugin, err := filepath.Abs("../internal/plug/eyeclaw/connector/plugin")
 	must(t, err)
-	c := &claws{t: t, folder: plugin, node: openclawtest.Node(t), host: filepath.Join(peers, "host.mjs"), report: to}
+	c := &claws{t: t, folder: plugin, state: t.TempDir(), node: openclawtest.Node(t), host: filepath.Join(peers, "host.mjs"), report: to}
 	c.proxy = proxytest.New(t, server)
 	c.connection = connector.Connection("http://"+c.proxy.Addr(), token)
 	c.now = c.begin()
@@ -97,7 +98,7 @@ func newClaws(t *testing.T, server, token string, to report) *claws {
 // begin starts a process.
 func (c *claws) begin() *claw {
 	c.t.Helper()
-	p := &claw{cmd: exec.Command(c.node, c.host, c.folder, c.connection), ups: make(chan struct{}, 1000),
+	p := &claw{cmd: exec.Command(c.node, c.host, c.folder, c.connection, c.state), ups: make(chan struct{}, 1000),
 		open: map[string]bool{}}
 	p.cmd.Stderr = os.Stderr
 	var err error

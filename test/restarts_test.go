@@ -101,8 +101,7 @@ type askedToCount struct {
 
 // owed reports whether a wearer has yet to hear what the bot has finished.
 func (q *askedToCount) owed() bool {
-	return q.reports[reportFinished] && len(q.heard) < q.pieces &&
-		(q.reports[reportDelivered] || !q.reports[reportStopped] && !q.reports[reportKilled])
+	return q.reports[reportFinished] && len(q.heard) < q.pieces
 }
 
 func newRestarted(t *testing.T, seed uint64) *restarted {

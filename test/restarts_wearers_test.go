@@ -204,8 +204,8 @@ func (l *restarted) checkTraces() {
 			l.t.Errorf("%s of %s has %d traces (heard %d pieces, %v)", name, q.bot.kind, n, len(q.heard), q.reports)
 		}
 		for _, how := range []string{reportStopped, reportKilled} {
-			if q.reports[reportFinished] && q.reports[how] && len(q.heard) < q.pieces {
-				l.counts["lost with a connector that was "+how+" before it could deliver"]++
+			if q.reports[reportFinished] && q.reports[how] {
+				l.counts["told though its connector was "+how+" before it could deliver"]++
 			}
 		}
 		if q.reports[reportFinished] {

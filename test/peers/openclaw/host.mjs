@@ -2,7 +2,7 @@
 // says q1n2p0of5 to q1n2p4of5, one every 200 ms. Starting OpenClaw takes 20 seconds; this takes a
 // tenth of one, so that it can be restarted often.
 //
-// Usage: node host.mjs PLUGIN-FOLDER CONNECTION. It reads commands (reload, stop) from standard
+// Usage: node host.mjs PLUGIN-FOLDER CONNECTION STATE-FOLDER. It reads commands (reload, stop) from standard
 // input, and writes what happens to standard output: up and stopped, and with a question began,
 // finished, delivered.
 
@@ -45,11 +45,11 @@ async function runEmbeddedAgent({ runId, prompt, abortSignal, onAssistantMessage
     text += `${question}p${i}of${pieces} `;
     onPartialReply({ text });
   }
-  tell("finished", question);
+  setImmediate(() => tell("finished", question)); // when the connector has the answer
   return { payloads: [{ text }] };
 }
 
-const [folder, connection] = process.argv.slice(2);
+const [folder, connection, stateDir] = process.argv.slice(2);
 const { default: plugin } = await import(pathToFileURL(`${folder}/index.js`));
 let service;
 plugin.register({
@@ -86,12 +86,12 @@ async function stop() {
   tell("stopped");
 }
 
-await service.start();
+await service.start({ stateDir });
 for await (const command of createInterface({ input: process.stdin })) {
   await stop();
   if (command === "stop") {
     break;
   }
-  await service.start();
+  await service.start({ stateDir });
 }
 process.exit(0);

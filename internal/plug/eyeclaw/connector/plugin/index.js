@@ -2,6 +2,8 @@
 // agent has while it answers a question that came over it.
 
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Kept } from "./kept.js";
 import { Link, parseConnection } from "./link.js";
 import { Turns, turnOf } from "./turns.js";
 import { toolNames, toolsOf } from "./tools.js";
@@ -18,13 +20,14 @@ export default {
     let turns;
     api.registerService({
       id: "patchbay-link",
-      start() {
+      start({ stateDir }) {
         const { connection, agent } = api.pluginConfig ?? {};
         if (!connection) {
           api.logger.warn("not connected: set plugins.entries.patchbay.config.connection to what Patchbay printed");
           return;
         }
-        turns = new Turns(api, { agent, send: (message) => link.send(message) });
+        const kept = new Kept(stateDir ? join(stateDir, "patchbay", "answers") : "", connection, api.logger);
+        turns = new Turns(api, { agent, kept, send: (message) => link.send(message) });
         link = new Link({
           ...parseConnection(connection),
           log: api.logger,
@@ -37,7 +40,7 @@ export default {
       },
       async stop() {
         // The link goes first: what the runs would say about their end is not an answer. Patchbay
-        // asks again, or tells the asker, when the plugin is back.
+        // asks again, or tells the asker, when the plugin is back; it gets what was complete then.
         link?.stop();
         await turns?.stop();
         link = turns = undefined;

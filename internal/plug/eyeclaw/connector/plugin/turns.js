@@ -3,12 +3,11 @@
 // acknowledged them and sent again over the next connection.
 
 import { randomUUID } from "node:crypto";
+import { keepFor } from "./kept.js";
 import { runDetachedWebhookWork } from "openclaw/plugin-sdk/webhook-request-guards";
 
 // Pieces of an answer are collected this long, so that a fast model does not cost a message a word.
 const collectFor = 40;
-// Unfinished business of a connection that does not come back is kept this long.
-const keepFor = 15 * 60_000;
 // An agent may take this long for one answer. Patchbay has limits of its own and cancels before.
 const longestRun = 30 * 60_000;
 // The error of an answer that a new question of the same conversation has ended. Patchbay knows it.
@@ -27,13 +26,32 @@ export class Turns {
   #api;
   #agent;
   #send;
+  #kept;
   #turns = new Map(); // by session id
   #stopped = false;
 
-  constructor(api, { agent, send }) {
+  constructor(api, { agent, kept, send }) {
     this.#api = api;
     this.#agent = agent;
     this.#send = send;
+    this.#kept = kept;
+    for (const { id, at, messages } of kept.load()) {
+      this.#add(id).restore(messages, at);
+    }
+  }
+
+  #add(id, conversation, params = {}) {
+    const turn = new Turn(id, conversation, params, {
+      send: (message) => this.#send(message),
+      keep: (messages) => this.#kept.save(id, messages),
+      forget: () => {
+        this.#turns.delete(id);
+        turns.delete(id);
+      },
+      drop: () => this.#kept.remove(id),
+    });
+    this.#turns.set(id, turn);
+    return turn;
   }
 
   /** The session ids of the answers that go on, or whose end was not acknowledged. */
@@ -60,7 +78,7 @@ export class Turns {
         this.#turns.get(message.session_id)?.result(message);
         break;
       case "cancel":
-        this.#turns.get(message.session_id)?.abort();
+        this.#turns.get(message.session_id)?.cancel();
         break;
     }
   }
@@ -80,14 +98,7 @@ export class Turns {
     }
     const conversation = message.metadata.openclaw_session_id;
     const earlier = [...this.#turns.values()].filter((turn) => turn.conversation === conversation);
-    const turn = new Turn(id, conversation, message.params ?? {}, {
-      send: (reply) => this.#send(reply),
-      forget: () => {
-        this.#turns.delete(id);
-        turns.delete(id);
-      },
-    });
-    this.#turns.set(id, turn);
+    const turn = this.#add(id, conversation, message.params);
     turns.set(id, turn);
     // Who speaks again interrupts. The session is free when the earlier run has ended.
     earlier.forEach((other) => other.abort(interrupted));
@@ -185,6 +196,15 @@ class Turn {
     this.#controller.abort(new Error(reason));
   }
 
+  /** Nobody wants the answer, or what is left of it. */
+  cancel() {
+    if (this.#ended) {
+      this.#drop();
+    } else {
+      this.abort();
+    }
+  }
+
   isEmpty() {
     return !this.#anything;
   }
@@ -240,11 +260,31 @@ class Turn {
     this.#flush();
     this.#ended = true;
     this.#post(error ? { type: "stream_error", error } : { type: "stream_end" });
+    if (!error) {
+      this.#link.keep(this.#outbox);
+    }
     for (const { settle } of this.#calls.values()) {
       settle({ content: "Error: the answer has ended.", is_error: true });
     }
-    this.#timer = setTimeout(() => this.#link.forget(), keepFor);
+    this.#waitFor(keepFor);
+  }
+
+  /** Makes this the answer that an earlier process has completed. */
+  restore(messages, at) {
+    this.#outbox = messages;
+    this.#ended = true;
+    this.#waitFor(at + keepFor - Date.now());
+  }
+
+  // Waits for the acknowledgement of what is left.
+  #waitFor(time) {
+    this.#timer = setTimeout(() => this.#drop(), time);
     this.#timer.unref();
+  }
+
+  #drop() {
+    this.forget();
+    this.#link.drop();
   }
 
   forget() {
@@ -261,7 +301,7 @@ class Turn {
   acknowledge(sequence) {
     this.#outbox = this.#outbox.filter((message) => message.sequence > sequence);
     if (this.#ended && this.#outbox.length === 0) {
-      this.forget();
+      this.#drop();
     }
   }
 
