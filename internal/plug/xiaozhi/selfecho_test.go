@@ -308,13 +308,15 @@ func testSelfEcho(t *testing.T, talks selfTalk, answers, stops int) {
 		}
 		must(t, netx.Wait(ctx, 2*time.Second)) // the board hears the rest of its echo
 	}
+	meter := sim.NewMeter()
+	t.Cleanup(meter.Close)
 	quick := 0
 	for n := range stops {
 		r.say(talks.question)
 		_, err := b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking && v.Displayed != "" })
 		must(t, err)
 		must(t, netx.Wait(ctx, 500*time.Millisecond+rand.N(3*time.Second)))
-		said := r.say(talks.stop)
+		said, stalled := r.say(talks.stop), meter.Stalled()
 		_, err = b.Await(ctx, func(v sim.View) bool {
 			return v.Answers == answers+n+1 && v.State == sim.Listening
 		})
@@ -324,8 +326,8 @@ func testSelfEcho(t *testing.T, talks selfTalk, answers, stops int) {
 		if took <= 700*time.Millisecond {
 			quick++
 		}
-		if stops == 1 && took > slowStop {
-			t.Errorf("stopped after %s", took)
+		if stalled = meter.Stalled() - stalled; stops == 1 && took > slowStop+stalled {
+			t.Errorf("stopped after %s, and the machine stood still for %s of that", took, stalled)
 		}
 		must(t, netx.Wait(ctx, 2*time.Second))
 	}
