@@ -16,7 +16,7 @@ func (h *Hub) Fate(ctx context.Context, call string) (string, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
-	unknown := []tool.Code{tool.Lost, tool.Cancelled, tool.TimedOut}
+	unknown := []tool.Code{tool.Lost, tool.Cancelled, tool.TimedOut, tool.Garbled}
 	switch {
 	case err != nil, row.Outcome == callNeedsInput, slices.Contains(unknown, tool.Code(row.Code)):
 		return "It is not known whether the call was carried out.", nil

@@ -99,7 +99,8 @@ type Hub struct {
 	callSlots chan struct{} // one element per running call
 	callsLeft int           // calls that go on after they were given up; requires mu
 	calling   sync.WaitGroup
-	drained   chan struct{} // closed when the hub begins to stop
+	providers sync.WaitGroup // calls of providers that may go on after they were given up
+	drained   chan struct{}  // closed when the hub begins to stop
 	// refreshing counts the goroutines that poll for changed rules, and follow providers, until
 	// Close.
 	refreshing     sync.WaitGroup
@@ -249,6 +250,7 @@ func (h *Hub) Close() {
 		cancel()
 		h.Drain(ended)
 		h.cancel(ErrStopping)
+		h.waitForProviders()
 		h.refreshing.Wait()
 		h.catalogSync.close()
 		h.notices.close()
@@ -259,6 +261,24 @@ func (h *Hub) Close() {
 		h.runningTurns.close()
 		h.presence.close()
 	})
+}
+
+// providersWait is how long Close waits for providers that do not end with their context.
+const providersWait = 5 * time.Second
+
+// waitForProviders waits for providers whose calls were given up, but not for ever: one that never
+// ends must not keep the rest from being stored.
+func (h *Hub) waitForProviders() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.providers.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(providersWait):
+		h.Logger.Error("a provider does not end, and is left behind")
+	}
 }
 
 // Push delivers a late answer to a person outside any turn. It returns an error

@@ -35,7 +35,7 @@ func (h *Hub) callBackend(ctx context.Context, o *RegisteredTool, c *tool.Call) 
 	end := guardReports(&copied)
 	left := false // requires h.mu; the call has been left behind
 	ended := false
-	h.calling.Go(func() { // waited for by Drain and Close
+	h.providers.Go(func() { // Close waits for it for a while
 		res, err := h.callSafely(ctx, o, &copied)
 		done <- outcome{res, err}
 		h.mu.Lock()
@@ -59,10 +59,12 @@ func (h *Hub) callBackend(ctx context.Context, o *RegisteredTool, c *tool.Call) 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !ended {
-		left = true
-		h.callsLeft++ // it keeps its place until it has ended
+	if ended {
+		r := <-done
+		return r.res, r.err
 	}
+	left = true
+	h.callsLeft++ // it keeps its place until it has ended
 	h.Logger.Warn("a provider goes on after the end of its call", "provider", o.offer.ID, "tool", o.Tool.Name)
 	return nil, errStillRunning
 }

@@ -391,7 +391,9 @@ func (r *run) end(err error) {
 		tr, e := r.trace(outcomeDisconnected, "", r.cause()), r.lateExchange(answer)
 		heard := r.late[:r.lateSent]
 		r.mu.Unlock()
-		r.hub.finish(tr, e, heard) //nolint:errcheck // there is no asker to tell
+		if r.hub.finish(tr, e, heard) == nil {
+			r.endRunning() // what is stored is not cut off by the end of a push
+		}
 		r.push(e)
 	default:
 		r.sendLate() // if there was no text before
@@ -429,13 +431,14 @@ func (r *run) endLate(answer string, heard []store.Exchange, resumed bool) {
 	if r.keepContent() {
 		kept = answer
 	}
-	end := &turnEnd{Late: &lateEnd{r.turn.ID, time.Since(r.started), cause, kept}, Exchange: e}
+	end := &turnEnd{Late: &lateEnd{Turn: r.turn.ID, After: time.Since(r.started), Cause: cause, Answer: kept}, Exchange: e}
 	if resumed {
 		end.Delivered = turnIDs(heard)
 	}
 	if h.turnJournal.save(end) != nil {
 		return // it has been logged, and an answer that is not stored cannot be delivered later
 	}
+	r.endRunning() // what is stored is not cut off by the end of a push
 	h.records.notify()
 	r.push(e)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -322,6 +323,11 @@ func (h *Hub) ResumeCuts(ctx context.Context) error {
 	t.mu.Unlock()
 	var work sync.WaitGroup
 	defer work.Wait()
+	work.Go(func() {
+		if netx.Wait(ctx, cutRetention) == nil {
+			h.dropCuts()
+		}
+	})
 	for _, was := range list {
 		work.Go(func() {
 			if by := h.resumer(ctx, was.Trace); by != nil {
@@ -333,6 +339,20 @@ func (h *Hub) ResumeCuts(ctx context.Context) error {
 	}
 	return nil
 }
+
+// dropCuts forgets the answers whose rest has not come.
+func (h *Hub) dropCuts() {
+	t := h.runningTurns
+	t.mu.Lock()
+	left := slices.Collect(maps.Values(t.cut))
+	clear(t.cut)
+	t.mu.Unlock()
+	for _, was := range left {
+		h.finishCut(was, errNoRest)
+	}
+}
+
+var errNoRest = errors.New("its bot has not gone on with it")
 
 // resumer returns the bot of a turn if it finds out by itself how the answer went on, or nil.
 func (h *Hub) resumer(ctx context.Context, tr store.Trace) talk.Resumer {
@@ -364,6 +384,7 @@ func (h *Hub) finishCut(was runningTurn, err error) {
 		was.Untold = ""
 	}
 	end := was.lateEnd(h.Now())
+	h.addRest(end)
 	if h.turnJournal.save(end) != nil { // it has been logged
 		return
 	}
@@ -373,7 +394,30 @@ func (h *Hub) finishCut(was runningTurn, err error) {
 	}
 	h.records.notify()
 	if bot, err := h.Store.Bots.ByNumber(h.ctx, tr.Bot); err == nil {
-		h.pushLate(bot, Late{was.turn(), was.Untold})
+		turn := was.turn()
+		turn.ID = end.Exchange.Turn
+		h.pushLate(bot, Late{turn, was.Untold})
+	}
+}
+
+// restSuffix follows the id of a turn in that of the exchange with the rest of its answer.
+const restSuffix = "-rest"
+
+// addRest keeps what is stored of an answer that was cut off: the rest is told by an exchange of its
+// own, and follows it in the record.
+func (h *Hub) addRest(end *turnEnd) {
+	x := end.Exchange
+	if x == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, saveTimeout)
+	defer cancel()
+	if tr, err := h.Store.Traces.ByTurn(ctx, x.Turn); err == nil && end.Late.Answer != "" {
+		end.Late.Answer = tr.Answer + end.Late.Answer
+	}
+	if _, err := h.Store.Conversations.ByTurn(ctx, x.Turn); err == nil {
+		x.Turn += restSuffix
+		x.Question = ""
 	}
 }
 

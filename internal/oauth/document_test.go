@@ -106,6 +106,7 @@ func TestSlowDocuments(t *testing.T) {
 				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 					t.Error(err)
 				}
+				time.Sleep(time.Minute) // both sides of TLS wait 5 s to say goodbye
 			})
 		})
 	}

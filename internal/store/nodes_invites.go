@@ -113,7 +113,7 @@ func (t Peers) Invites(ctx context.Context, owner string, now time.Time) ([]List
 	}, `SELECT id, owner, key, url, peer, created_at, expires_at,
 		COALESCE((SELECT people.name FROM people WHERE people.id = peer_invites.owner), ''),
 		COALESCE((SELECT keys.name FROM keys WHERE keys.id = peer_invites.key), ''),
-		COALESCE((SELECT peers.name FROM peers WHERE peers.id = peer_invites.peer), '')
+		COALESCE((SELECT peers.name FROM peers WHERE peers.id = peer_invites.peer AND peers.owner = peer_invites.owner), '')
 		FROM peer_invites WHERE `+validInvite+` AND ($2 = '' OR owner = $2)
 		ORDER BY created_at DESC, id`, millis(now), owner)
 }

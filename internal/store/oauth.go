@@ -279,6 +279,10 @@ func (t OAuth) Refresh(ctx context.Context, hash string, at time.Time,
 	return first, err
 }
 
+// accessKept is how long access tokens are known after their end: a program that comes back with
+// one has not guessed.
+const accessKept = 7 * 24 * time.Hour
+
 // purge deletes expired requests and tokens, revokes keys that no token is left of, and deletes
 // clients that nobody lets in: those never used after unused, unless they ask somebody, the others
 // once they have no valid key and were last used before old.
@@ -289,9 +293,11 @@ func (t OAuth) purge(ctx context.Context, now, unused, old time.Time) (total int
 			args  []any
 		}{
 			{`DELETE FROM oauth_requests WHERE expires_at <= $1`, []any{millis(now)}},
-			{`DELETE FROM oauth_tokens WHERE expires_at <= $1`, []any{millis(now)}},
+			{`DELETE FROM oauth_tokens WHERE expires_at <= $1 AND kind <> '` + TokenAccess + `' OR expires_at <= $2`,
+				[]any{millis(now), millis(now.Add(-accessKept))}},
 			{`UPDATE keys SET revoked_at = $1 WHERE client <> '' AND revoked_at IS NULL
-				AND NOT EXISTS (SELECT 1 FROM oauth_tokens t WHERE t.key = keys.id)`, []any{millis(now)}},
+				AND NOT EXISTS (SELECT 1 FROM oauth_tokens t WHERE t.key = keys.id AND t.expires_at > $1)`,
+				[]any{millis(now)}},
 			{`DELETE FROM oauth_clients WHERE kind <> '` + ClientConfigured + `' AND (used_at = 0 AND created_at < $1
 					AND NOT EXISTS (SELECT 1 FROM oauth_requests r WHERE r.client = oauth_clients.id)
 				OR used_at > 0 AND used_at < $2 AND NOT EXISTS (

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/netx"
 	"patchbay/internal/talk"
@@ -106,7 +107,8 @@ func (t *turn) wait(ctx context.Context, recheckAfter time.Duration) error {
 // the program stops.
 func isUnwanted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, context.DeadlineExceeded) {
+	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, hub.ErrStopped) ||
+		errors.Is(cause, context.DeadlineExceeded) {
 		return true
 	}
 	f, ok := errors.AsType[*talk.Failure](cause)

@@ -202,7 +202,7 @@ func (h *pluginBot) onHello(c *conn, ident rawJSON, m hello) {
 	h.mu.Lock()
 	c.version, c.openClaw = truncate(string(m.Version), maxVersion), truncate(string(m.OpenClaw), maxVersion)
 	for _, id := range m.Sessions {
-		if h.turns[string(id)] == nil {
+		if h.turns[string(id)] == nil && !h.retired && !h.unfinished[string(id)] {
 			unwanted = append(unwanted, string(id))
 		}
 	}

@@ -261,6 +261,10 @@ func (d *duplex) listen(samples []int16, now time.Time, playing bool) {
 	switch {
 	case d.heard == soundUnclear && !playing: // no echo was found in all that was played
 		d.heard = soundOfOthers
+		if before == soundUnclear && !d.hears { // what was heard so far may be one
+			d.ends.Reset()
+			d.keepLast(afterEcho)
+		}
 	case d.hears || d.heard == before:
 	case d.heard == soundBoth:
 		d.keepLast(d.own.spokeFor() - time.Duration(len(samples))*time.Second/engine.Rate)

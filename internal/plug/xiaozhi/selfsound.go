@@ -288,11 +288,10 @@ func (o *ownSound) fit(newest int) float64 {
 			o.other = o.lag
 		}
 		o.known, o.lag, o.without = true, lag, 0
-		o.gains, o.floor = o.gain(newest, lag)
+		o.gains, o.floor, _ = o.gain(newest, lag)
 		return best
 	}
-	if o.known {
-		gains, _ := o.gain(newest, o.lag)
+	if gains, _, heard := o.gain(newest, o.lag); o.known && heard {
 		change := 0.0
 		for b := range bands {
 			change += (gains[b] - o.gains[b]) / float64(bands)
@@ -360,7 +359,7 @@ func (o *ownSound) correlation(newest, lag, frames, least int) float64 {
 
 // gain returns how much louder than what was played the echo is in each band, and how loud it is
 // when it is quiet. Requires mu.
-func (o *ownSound) gain(newest, lag int) (gains, floor [bands]float64) {
+func (o *ownSound) gain(newest, lag int) (gains, floor [bands]float64, heard bool) {
 	var differences, levels []float64
 	for b := range bands {
 		differences, levels = differences[:0], levels[:0]
@@ -385,9 +384,12 @@ func (o *ownSound) gain(newest, lag int) (gains, floor [bands]float64) {
 		if len(differences) > 0 {
 			gains[b] = differences[len(differences)/2]
 		}
-		floor[b] = levels[len(levels)/20]
+		if len(levels) > 0 {
+			floor[b] = levels[len(levels)/20]
+		}
+		heard = heard || len(differences) > 0
 	}
-	return gains, floor
+	return gains, floor, heard
 }
 
 // compare finds out whether somebody speaks over an echo. Requires mu.

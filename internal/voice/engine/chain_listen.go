@@ -116,7 +116,11 @@ func (u *ChainUtterance) open() (*attempt, error) {
 		ctx, limit := newTimeLimit(u.ctx, u.limits.next(len(u.links)))
 		limit.start()
 		of, err := u.links[0].listen(ctx, u.hints)
-		u.limits.waited += limit.stop()
+		u.mu.Lock()
+		if took := limit.stop(); u.finished { // while somebody speaks, nobody waits
+			u.limits.waited += took
+		}
+		u.mu.Unlock()
 		if err != nil {
 			limit.cancel(nil)
 			u.fail(err)

@@ -142,6 +142,17 @@ func TestToolSchemas(t *testing.T) {
 			t.Errorf("%s becomes %s", in, got)
 		}
 	}
+	const named = `{"$id":"https://example.com/a","type":"object"}`
+	if got := outputSchema(json.RawMessage(named)); string(got) != object {
+		t.Errorf("%s becomes %s", named, got)
+	}
+	large := `{"type":"object","description":"` + strings.Repeat("a", maxOutputSchema) + `"}`
+	many := `{"type":"object","allOf":[` + strings.Repeat(`{"pattern":"a"},`, maxExpressions) + `{"pattern":"a"}]}`
+	for _, in := range []string{large, many} {
+		if got := outputSchema(json.RawMessage(in)); got != nil {
+			t.Errorf("a schema of %d bytes is passed on", len(in))
+		}
+	}
 	// What Ajv cannot compile; the first of each pair it can.
 	for _, pair := range [][2]string{
 		{`{"type":["string","null"]}`, `{"type":"text"}`}, {`{"minimum":1}`, `{"minimum":"1"}`},
@@ -150,8 +161,9 @@ func TestToolSchemas(t *testing.T) {
 		{`{"pattern":"-"}`, `{"pattern":"\\-"}`}, {`{"patternProperties":{"^a":{}}}`, `{"patternProperties":{"\\z":{}}}`},
 		{`{"$ref":"#"}`, `{"$ref":"#/$defs/none"}`}, {`{"$ref":"#/properties/a~1b"}`, `{"$ref":"http://x/y"}`},
 		{`{"enum":[1]}`, `{"enum":[]}`}, {`{"items":{"not":{}}}`, `{"items":{"not":7}}`},
-		{`{"type":"string","nullable":true}`, `{"nullable":true}`}, {`{"allOf":[true]}`, `{"allOf":{}}`},
-		{`{"$comment":"x"}`, `{"$id":"x"}`}, {`{"dependencies":{"a":["b"]}}`, `{"dependencies":{"a":"b"}}`},
+		{`{"type":["string","null"]}`, `{"type":"string","nullable":true}`}, {`{"allOf":[true]}`, `{"allOf":{}}`},
+		{`{"$comment":"x"}`, `{"$id":"x"}`}, {`{"allOf":[{"$ref":"#/properties/a~1b"}]}`, `{"allOf":[{"$ref":"#/properties/a/allOf/00"}]}`},
+		{`{"dependencies":{"a":["b"]}}`, `{"dependencies":{"a":"b"}}`},
 	} {
 		for i, property := range pair {
 			schema := `{"type":"object","properties":{"a/b":{},"a":` + property + `}}`

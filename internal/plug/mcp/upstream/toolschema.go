@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,18 +30,43 @@ func inputSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	return json.RawMessage(`{"type":"object"` + rest), true
 }
 
+// maxOutputSchema is the size of output schemas that are passed on, in bytes. Package hub checks no
+// larger ones.
+const maxOutputSchema = 128 << 10
+
 // outputSchema returns the schema of structured results, or nil if there is none that all clients
 // can use: the tool works without it.
 func outputSchema(raw json.RawMessage) json.RawMessage {
+	if len(raw) > maxOutputSchema {
+		return nil
+	}
 	fit, typed, ok := objectSchema(raw)
 	if !ok || !typed {
 		return nil
 	}
+	fit = withoutID(fit)
 	c := schemaCheck{visited: map[string]bool{}}
-	if json.Unmarshal(fit, &c.whole) != nil || !c.schema(c.whole, true) {
+	if json.Unmarshal(fit, &c.whole) != nil || !c.schema(c.whole) {
 		return nil
 	}
 	return fit
+}
+
+// withoutID returns an object without its $id: in the list of tools, another server's schema may
+// have the same, and nothing in this one refers to it.
+func withoutID(raw json.RawMessage) json.RawMessage {
+	out, found := []byte{'{'}, false
+	for in := jsonrpc.Scan(raw); in.Next(); {
+		if string(in.Key) == "$id" {
+			found = true
+			continue
+		}
+		out = jsonrpc.AppendMember(out, string(in.Key), in.Value)
+	}
+	if !found {
+		return raw
+	}
+	return append(out, '}')
 }
 
 // objectSchema returns a schema of objects whose properties are objects, as some clients require:
@@ -105,27 +131,36 @@ func propertySchemas(raw json.RawMessage) (fit json.RawMessage, changed, ok bool
 // schemaCheck checks whether the validator of the TypeScript SDK, Ajv, can compile a schema
 // (https://ajv.js.org). It does not compile it here, which could take long.
 type schemaCheck struct {
-	whole   any
-	visited map[string]bool // targets of $ref
+	whole    any
+	visited  map[string]bool // targets of $ref, as paths
+	patterns int             // regular expressions so far
+}
+
+// maxExpressions limits the regular expressions of a schema.
+const maxExpressions = 100
+
+// pattern checks a regular expression.
+func (c *schemaCheck) pattern(text string) bool {
+	c.patterns++
+	return c.patterns <= maxExpressions && isPortablePattern(text)
 }
 
 // schema checks a schema and those in it.
-func (c *schemaCheck) schema(v any, top bool) bool {
+func (c *schemaCheck) schema(v any) bool {
 	s, ok := v.(map[string]any)
 	if !ok {
 		_, ok = v.(bool)
 		return ok
 	}
 	for name, value := range s {
-		if !c.keyword(name, value, top) {
+		if !c.keyword(name, value) {
 			return false
 		}
 	}
-	_, nullable := s["nullable"]
-	return !nullable || s["type"] != nil
+	return true
 }
 
-func (c *schemaCheck) keyword(name string, value any, top bool) (ok bool) {
+func (c *schemaCheck) keyword(name string, value any) (ok bool) {
 	switch name {
 	case "type":
 		list, isList := value.([]any)
@@ -136,7 +171,7 @@ func (c *schemaCheck) keyword(name string, value any, top bool) (ok bool) {
 	case "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
 		"maxItems", "minItems", "maxProperties", "minProperties":
 		_, ok = value.(float64)
-	case "uniqueItems", "nullable":
+	case "uniqueItems":
 		_, ok = value.(bool)
 	case "format", "$schema":
 		_, ok = value.(string)
@@ -147,27 +182,26 @@ func (c *schemaCheck) keyword(name string, value any, top bool) (ok bool) {
 		ok = len(list) > 0
 	case "pattern":
 		text, isText := value.(string)
-		ok = isText && isPortablePattern(text)
+		ok = isText && c.pattern(text)
 	case "$ref":
 		text, isText := value.(string)
 		ok = isText && c.ref(text)
-	case "$id":
-		_, ok = value.(string)
-		ok = ok && top // what else has the same id, in any tool, would be a conflict
-	case "$anchor", "$dynamicAnchor", "$async":
+	case "$id", "$anchor", "$dynamicAnchor", "$async":
+		return false // what else has the same id, in any tool, would be a conflict
+	case "nullable": // only Ajv knows it: a result that is null would not fit for others
 		return false
 	case "allOf", "anyOf", "oneOf":
 		return c.list(value)
 	case "items":
-		return c.list(value) || c.schema(value, false)
+		return c.list(value) || c.schema(value)
 	case "not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems":
-		return c.schema(value, false)
+		return c.schema(value)
 	case "properties", "patternProperties", "$defs", "definitions":
 		return c.named(value, name == "patternProperties")
 	case "dependencies":
 		list, isObject := value.(map[string]any)
 		for _, inner := range list {
-			if _, isList := inner.([]any); !isList && !c.schema(inner, false) {
+			if _, isList := inner.([]any); !isList && !c.schema(inner) {
 				return false
 			}
 		}
@@ -180,13 +214,13 @@ func (c *schemaCheck) keyword(name string, value any, top bool) (ok bool) {
 
 func (c *schemaCheck) list(value any) bool {
 	list, ok := value.([]any)
-	return ok && !slices.ContainsFunc(list, func(v any) bool { return !c.schema(v, false) })
+	return ok && !slices.ContainsFunc(list, func(v any) bool { return !c.schema(v) })
 }
 
 func (c *schemaCheck) named(value any, patterns bool) bool {
 	list, ok := value.(map[string]any)
 	for name, inner := range list {
-		if patterns && !isPortablePattern(name) || !c.schema(inner, false) {
+		if patterns && !c.pattern(name) || !c.schema(inner) {
 			return false
 		}
 	}
@@ -195,15 +229,18 @@ func (c *schemaCheck) named(value any, patterns bool) bool {
 
 // ref checks the target of a $ref, which must be in the same schema.
 func (c *schemaCheck) ref(ref string) bool {
-	if ref == "#" || c.visited[ref] {
+	if ref == "#" {
 		return true
 	}
 	path, ok := strings.CutPrefix(ref, "#/")
 	path, err := url.PathUnescape(path)
-	if !ok || err != nil {
+	switch {
+	case !ok || err != nil:
 		return false
+	case c.visited[path]:
+		return true
 	}
-	c.visited[ref] = true
+	c.visited[path] = true
 	at := c.whole
 	for part := range strings.SplitSeq(path, "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
@@ -212,7 +249,7 @@ func (c *schemaCheck) ref(ref string) bool {
 			at = v[part]
 		case []any:
 			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(v) {
+			if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != part {
 				return false
 			}
 			at = v[i]
@@ -220,7 +257,7 @@ func (c *schemaCheck) ref(ref string) bool {
 			return false
 		}
 	}
-	return c.schema(at, false)
+	return c.schema(at)
 }
 
 func isTypeName(v any) bool {
@@ -231,7 +268,7 @@ func isTypeName(v any) bool {
 	return false
 }
 
-// maxPattern limits regular expressions, whose compilation takes memory.
+// maxPattern limits regular expressions, in bytes: their compilation takes memory.
 const maxPattern = 1 << 10
 
 // escapes are the escapes that Go and JavaScript, with its flag u, have in common. A minus is
@@ -245,7 +282,7 @@ func isPortablePattern(text string) bool {
 	if len(text) > maxPattern {
 		return false
 	}
-	if _, err := regexp.Compile(text); err != nil {
+	if _, err := syntax.Parse(text, syntax.Perl); err != nil { // without compiling it
 		return false
 	}
 	class := false

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/hub"
 	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
@@ -143,7 +144,8 @@ func (a *answer) execute(ctx context.Context) error {
 	}
 	a.send(message)
 	err = a.listen(ctx, message)
-	if _, end := a.run.snapshot(); end == nil && a.mayBeRunning {
+	stopping := errors.Is(context.Cause(ctx), hub.ErrStopping) // the next server gets the rest
+	if _, end := a.run.snapshot(); end == nil && a.mayBeRunning && !stopping {
 		a.abort()
 	}
 	return err
