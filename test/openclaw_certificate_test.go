@@ -196,7 +196,10 @@ func (c *clawCertificate) replaced(t *testing.T) {
 	second := wire.Fingerprint(fresh.DER)
 	cert, key := c.gateway.Files()
 	fresh.Write(t, cert, key)
-	c.gateway.CLI(t, "gateway", "call", "gateway.restart.request", "--params", `{"reason":"a test"}`)
+	waitWithin(t, 2*time.Minute, "the gateway has noticed its certificate, and restarts", func() bool {
+		out, err := c.gateway.Shell(t, `openclaw gateway call gateway.restart.request --params '{"reason":"a test"}'`)
+		return err == nil || !strings.Contains(out+err.Error(), "fingerprint mismatch")
+	})
 	want := control.Certificate{Shown: second, Pinned: c.first}
 	n := c.joined(t, control.NodeChanged)
 	if n.Code != control.NodeChanged || n.Certificate == nil || *n.Certificate != want ||

@@ -191,6 +191,8 @@ func (l *restarted) checkTraces() {
 	defer db.Close()
 	list, err := db.Traces.Newest(ctx, "", time.Now().Add(time.Hour), 1_000_000)
 	must(l.t, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	times := map[string]int{}
 	for _, tr := range list {
 		times[parseCounting(tr.Question).name]++
