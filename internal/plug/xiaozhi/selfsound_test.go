@@ -173,3 +173,34 @@ func TestOwnSoundCancelled(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnSoundOfOddBoards has a board whose echo is known pause, and then send packets of any
+// length.
+func TestOwnSoundOfOddBoards(t *testing.T) {
+	t.Parallel()
+	b := newBoardSound(t)
+	packets, pcm := b.encode(b.answer(3))
+	own, now := newOwnSound(), time.Now()
+	for i, packet := range packets {
+		now = now.Add(wire.UplinkFrame)
+		own.play(packet, now)
+		own.hear(pcm[i], now, false)
+	}
+	if !own.known {
+		t.Fatal("the echo is not known")
+	}
+	for n := range 2000 {
+		now = now.Add(time.Duration(b.random.Int64N(int64(30 * time.Millisecond))))
+		if n%40 == 0 { // the board says nothing while it plays on
+			for range 70 {
+				now = now.Add(wire.UplinkFrame)
+				own.play(packets[b.random.IntN(len(packets))], now)
+			}
+		}
+		samples := pcm[b.random.IntN(len(pcm))]
+		if n%40 < 8 {
+			samples = samples[:ownSamples/4] // shorter than a frame
+		}
+		own.hear(samples[:b.random.IntN(len(samples))], now, true)
+	}
+}
