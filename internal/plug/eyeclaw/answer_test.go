@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -111,7 +112,8 @@ func TestAnswer_cancel(t *testing.T) {
 		{"disconnected", talk.ErrDisconnected, true},
 		{"deadline", context.DeadlineExceeded, true},
 		{"board's silence limit", &talk.Failure{Code: talk.TimedOut}, true},
-		{"program stops", context.Canceled, false},
+		{"the asker stops it", hub.ErrStopped, true},
+		{"program stops", hub.ErrStopping, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
