@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/talk"
@@ -80,7 +79,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		return control.Flush()
 	})
 	last := Line{End: true, Turn: turn.ID}
-	if errors.Is(err, hub.ErrStopped) {
+	if errors.Is(err, talk.ErrStopped) {
 		last.Error, last.Failure = msgStopped.In(turn.Lang), err.Error()
 	} else if f := talk.AsFailure(err); f != nil {
 		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()

@@ -48,7 +48,7 @@ func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn st
 	}
 	err = s.Hub.Observe(ctx, t, turn, see)
 	_, failed := errors.AsType[*talk.Failure](err)
-	if err != nil && !failed && !errors.Is(err, hub.ErrStopped) && !errors.Is(err, hub.ErrNotActive) {
+	if err != nil && !failed && !errors.Is(err, talk.ErrStopped) && !errors.Is(err, hub.ErrNotActive) {
 		return "", err // mostly the caller has disconnected
 	}
 	e, missing := s.Hub.Store.Conversations.ByTurn(ctx, turn)
@@ -84,8 +84,8 @@ var errTurnGone = errors.New("the server that asked the bot has gone")
 func turnEnding(tr store.Trace, said string) error {
 	code, cause := talk.Code(tr.Code), strings.TrimPrefix(tr.Cause, tr.Code+": ")
 	switch {
-	case tr.Cause == hub.ErrStopped.Error():
-		return hub.ErrStopped
+	case tr.Cause == talk.ErrStopped.Error():
+		return talk.ErrStopped
 	case code != "":
 		return talk.Fail(code, "", errors.New(cause))
 	case cause != "" || said == "" && tr.Outcome != "done": // nobody listened when it failed

@@ -39,7 +39,7 @@ type ActiveTurn struct {
 var ErrNotActive = errors.New("the turn is not being answered")
 
 // errStoppedByAnother is the asker's error when somebody else stopped the answer.
-var errStoppedByAnother = fmt.Errorf("%w: %w", talk.ErrDisconnected, ErrStopped)
+var errStoppedByAnother = fmt.Errorf("%w: %w", talk.ErrDisconnected, talk.ErrStopped)
 
 const (
 	// endedRetention is how long the end of a turn stays known to observers that ask a moment
@@ -189,7 +189,7 @@ func newActiveTurn(r *run) *activeTurn {
 		ActiveTurn: ActiveTurn{Turn: r.turn.ID, Conversation: r.turn.Conversation, At: r.started,
 			Question: questionText(r.turn)},
 		key:  askerKey{r.turn.Bot, r.turn.Person},
-		stop: func() { r.cancel(ErrStopped) },
+		stop: func() { r.cancel(talk.ErrStopped) },
 	}
 }
 

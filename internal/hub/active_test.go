@@ -155,7 +155,7 @@ func TestStoppedByObserver(t *testing.T) {
 			<-onlooker.heard
 			if left {
 				leave()
-				if err := <-asked; !errors.Is(err, talk.ErrDisconnected) || errors.Is(err, hub.ErrStopped) {
+				if err := <-asked; !errors.Is(err, talk.ErrDisconnected) || errors.Is(err, talk.ErrStopped) {
 					t.Fatal(err)
 				}
 			}
@@ -166,15 +166,15 @@ func TestStoppedByObserver(t *testing.T) {
 			if out := r.Hub.StopTurns(ctx, mine); out != (hub.StopResult{Turns: 1}) {
 				t.Errorf("%+v", out)
 			}
-			if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+			if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 				t.Errorf("the bot was stopped because of %v", err)
 			}
 			if !left {
-				if err := <-asked; !errors.Is(err, talk.ErrDisconnected) || !errors.Is(err, hub.ErrStopped) {
+				if err := <-asked; !errors.Is(err, talk.ErrDisconnected) || !errors.Is(err, talk.ErrStopped) {
 					t.Errorf("the asker is told %v", err)
 				}
 			}
-			if err := <-onlooker.end; !errors.Is(err, hub.ErrStopped) || onlooker.text() != "once" {
+			if err := <-onlooker.end; !errors.Is(err, talk.ErrStopped) || onlooker.text() != "once" {
 				t.Errorf("who looks on is told %v, %q", err, onlooker.text())
 			}
 			e, err := r.Store.Conversations.ByTurn(ctx, turn.ID)
@@ -182,7 +182,7 @@ func TestStoppedByObserver(t *testing.T) {
 				t.Errorf("kept %+v, %v", e, err)
 			}
 			tr, err := r.Store.Traces.ByTurn(ctx, turn.ID)
-			if err != nil || tr.Outcome != "disconnected" || tr.Cause != hub.ErrStopped.Error() || tr.Code != "" {
+			if err != nil || tr.Outcome != "disconnected" || tr.Cause != talk.ErrStopped.Error() || tr.Code != "" {
 				t.Errorf("the trace is %+v, %v", tr, err)
 			}
 			leave()
@@ -207,7 +207,7 @@ func TestStoppingTakesNoLongerThanItMay(t *testing.T) {
 		t.Errorf("%+v after %v", out, time.Since(since))
 	}
 	close(enough)
-	if err := <-asked; !errors.Is(err, hub.ErrStopped) {
+	if err := <-asked; !errors.Is(err, talk.ErrStopped) {
 		t.Error(err)
 	}
 }
@@ -259,13 +259,13 @@ func TestObserveFromAnotherInstance(t *testing.T) {
 	if out := here.Hub.StopTurns(ctx, mine); out != (hub.StopResult{Turns: 1}) {
 		t.Errorf("%+v", out)
 	}
-	if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+	if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
 	}
-	if err := <-asked; !errors.Is(err, hub.ErrStopped) {
+	if err := <-asked; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the asker is told %v", err)
 	}
-	if err := <-onlooker.end; !errors.Is(err, hub.ErrStopped) || onlooker.text() != "so" {
+	if err := <-onlooker.end; !errors.Is(err, talk.ErrStopped) || onlooker.text() != "so" {
 		t.Errorf("who looks on is told %v, %q", err, onlooker.text())
 	}
 	if out := here.Hub.StopTurns(ctx, mine); out != (hub.StopResult{}) {

@@ -162,7 +162,7 @@ func TestHeard(t *testing.T) {
 	ask("a part", func() (string, bool) { return "One. Two.", false }, nil)
 	ask("nothing", func() (string, bool) { return "", false }, nil)
 	endless = true
-	ask("stopped", func() (string, bool) { return "One.", false }, hub.ErrStopped)
+	ask("stopped", func() (string, bool) { return "One.", false }, talk.ErrStopped)
 	history, err := r.Store.Conversations.Last(ctx, bot.Number, "wearer", "c1", 9)
 	must(t, err)
 	var got []string
@@ -182,7 +182,7 @@ func TestInterruptedPlayback(t *testing.T) {
 	turn := ask(bot, "long")
 	within, cancel := context.WithCancelCause(ctx)
 	turn.Heard = func() (string, bool) {
-		cancel(hub.ErrStopped)
+		cancel(talk.ErrStopped)
 		_ = netx.Wait(ctx, 20*time.Millisecond) // the asker leaves meanwhile
 		return "One.", false
 	}

@@ -125,11 +125,6 @@ type builtBot struct {
 // ErrStopping is the cancellation cause of turns that still run when the process must stop.
 var ErrStopping = errors.New("the server is stopping")
 
-// ErrStopped is the cancellation cause of an asker who stopped the answer. The bot is then
-// stopped even if it is configured to finish after a disconnect; what it said so far is
-// the answer.
-var ErrStopped = errors.New("the asker stopped the answer")
-
 // joinWindow is how long after the end of a turn, or after its connection broke, the same
 // request can join it.
 const joinWindow = 2 * time.Second
@@ -345,7 +340,7 @@ func (h *Hub) findInterceptor(ctx context.Context, bot store.Bot, turn *talk.Tur
 //
 // It returns nil when the answer is complete, a *[talk.Failure] when it is not,
 // and [talk.ErrDisconnected] when ctx ended or emit failed. The cause of ctx
-// matters: see [ErrStopped], which the error also wraps if [Hub.StopTurns] stopped the
+// matters: see [talk.ErrStopped], which the error also wraps if [Hub.StopTurns] stopped the
 // answer. In every case the outcome has been recorded before Answer returns.
 //
 // A request that the network delivers twice joins its turn and gets the same answer, unless

@@ -249,11 +249,11 @@ func TestAnAskerStopsTheBot(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- r.Hub.Answer(asking, turn, e.emit) }()
 	<-e.heard
-	stop(hub.ErrStopped)
+	stop(talk.ErrStopped)
 	if err := <-done; !errors.Is(err, talk.ErrDisconnected) {
 		t.Errorf("the asker is told %v", err)
 	}
-	if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+	if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
 	}
 	drain, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -261,7 +261,7 @@ func TestAnAskerStopsTheBot(t *testing.T) {
 	r.Hub.Drain(drain)
 	tr, err := r.Store.Traces.ByTurn(ctx, turn.ID)
 	must(t, err)
-	if tr.Outcome != "disconnected" || tr.Cause != hub.ErrStopped.Error() {
+	if tr.Outcome != "disconnected" || tr.Cause != talk.ErrStopped.Error() {
 		t.Errorf("the trace is %+v", tr)
 	}
 	kept, err := r.Store.Conversations.Last(ctx, bot.Number, turn.Person, turn.Conversation, 5)

@@ -143,16 +143,16 @@ func (r *run) detachAsker(ctx context.Context, l *listener) error {
 		<-r.ended
 		return talk.ErrRevised
 	}
-	if !errors.Is(context.Cause(ctx), ErrStopped) {
+	if !errors.Is(context.Cause(ctx), talk.ErrStopped) {
 		r.detach(l, outcomeDisconnected, "", "")
 		return talk.ErrDisconnected
 	}
-	r.detach(l, outcomeDisconnected, "", ErrStopped.Error())
+	r.detach(l, outcomeDisconnected, "", talk.ErrStopped.Error())
 	r.mu.Lock()
 	alone := r.state != running && len(r.listeners) == 0
 	r.mu.Unlock()
 	if alone {
-		r.cancel(ErrStopped)
+		r.cancel(talk.ErrStopped)
 		netx.WaitUnless(context.WithoutCancel(ctx), r.ended, stopTimeout)
 	}
 	return talk.ErrDisconnected

@@ -45,7 +45,7 @@ type run struct {
 	bytes          int64
 	lateSent       int // how many of late have been delivered
 	failure        *talk.Failure
-	stopped        bool          // by ErrStopped; the answer so far is the answer
+	stopped        bool          // by talk.ErrStopped; the answer so far is the answer
 	detached       chan struct{} // closed when the trace of an abandoned run is written
 	disconnectedAt time.Time     // when the last listener disconnected; zero: none did
 	endedAt        time.Time     // when the bot ended
@@ -357,7 +357,7 @@ func (r *run) end(err error) {
 		err = talk.Fail(talk.NoAnswer, "", nil)
 	}
 	r.failure = talk.AsFailure(err)
-	r.stopped = err != nil && errors.Is(context.Cause(r.ctx), ErrStopped)
+	r.stopped = err != nil && errors.Is(context.Cause(r.ctx), talk.ErrStopped)
 	defer func() { r.active.end(r.failure, r.stopped) }()
 	was := r.state
 	r.state, r.endedAt = over, r.hub.Now()
@@ -431,7 +431,8 @@ func (r *run) endLate(answer string, heard []store.Exchange, resumed bool) {
 	if r.keepContent() {
 		kept = answer
 	}
-	end := &turnEnd{Late: &lateEnd{Turn: r.turn.ID, After: time.Since(r.started), Cause: cause, Answer: kept}, Exchange: e}
+	end := &turnEnd{Exchange: e,
+		Late: &lateEnd{Turn: r.turn.ID, After: time.Since(r.started), Cause: cause, Answer: kept}}
 	if resumed {
 		end.Delivered = turnIDs(heard)
 	}

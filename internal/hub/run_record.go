@@ -14,7 +14,7 @@ import (
 func (r *run) cause() string {
 	switch {
 	case r.stopped:
-		return ErrStopped.Error()
+		return talk.ErrStopped.Error()
 	case r.failure == nil:
 		return ""
 	}

@@ -403,8 +403,8 @@ func (h *Hub) finishCut(was runningTurn, err error) {
 // restSuffix follows the id of a turn in that of the exchange with the rest of its answer.
 const restSuffix = "-rest"
 
-// addRest keeps what is stored of an answer that was cut off: the rest is told by an exchange of its
-// own, and follows it in the record.
+// addRest keeps what is stored of an answer that was cut off: the rest is told by an exchange of
+// its own, and follows it in the record.
 func (h *Hub) addRest(end *turnEnd) {
 	x := end.Exchange
 	if x == nil {

@@ -70,6 +70,10 @@ func AsFailure(err error) *Failure {
 // bot is configured to stop then.
 var ErrDisconnected = errors.New("the asker went away")
 
+// ErrStopped is the cancellation cause of an asker who stopped the answer. The bot is then stopped
+// even if it is configured to finish after a disconnect; what it said so far is the answer.
+var ErrStopped = errors.New("the asker stopped the answer")
+
 // ErrMoved is returned by a bot whose peer connected to another instance before it was asked. The
 // bot has emitted nothing; the hub asks it on the other instance.
 var ErrMoved = errors.New("the bot has connected to another instance")

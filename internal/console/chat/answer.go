@@ -12,7 +12,6 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -91,7 +90,7 @@ func (a *answer) setResult(err error) {
 	a.Running, a.Note = false, ""
 	switch {
 	case err == nil:
-	case errors.Is(err, hub.ErrStopped):
+	case errors.Is(err, talk.ErrStopped):
 		a.Stopped = true
 	case errors.Is(err, talk.ErrDisconnected): // the server stops, or the browser has disconnected
 		a.ErrorText = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)

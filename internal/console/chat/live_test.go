@@ -84,7 +84,7 @@ func TestStop(t *testing.T) {
 	if p := <-came; !p.Contains("once upon a time", "Stopped.") {
 		t.Error(p.Text)
 	}
-	if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+	if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
 	}
 	// Without an answer in progress there is nothing to stop.
@@ -190,7 +190,7 @@ func TestOpenedInTheMiddle(t *testing.T) {
 	if p := ada.DoHX(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusNoContent {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+	if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
 	}
 	if p := <-heard; !strings.Contains(lastBubble(p), "so") || !strings.Contains(lastBubble(p), "Stopped.") {
@@ -230,7 +230,7 @@ func TestTwoInstances(t *testing.T) {
 	if p := ada.DoHX(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusNoContent {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	if err := <-cause; !errors.Is(err, hub.ErrStopped) {
+	if err := <-cause; !errors.Is(err, talk.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
 	}
 	if p := <-came; !p.Contains("once", "Stopped.") {

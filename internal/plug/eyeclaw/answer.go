@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/netx"
 	"patchbay/internal/talk"
@@ -107,7 +106,7 @@ func (t *turn) wait(ctx context.Context, recheckAfter time.Duration) error {
 // the program stops.
 func isUnwanted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, hub.ErrStopped) ||
+	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, talk.ErrStopped) ||
 		errors.Is(cause, context.DeadlineExceeded) {
 		return true
 	}

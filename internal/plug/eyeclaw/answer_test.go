@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -112,8 +111,8 @@ func TestAnswer_cancel(t *testing.T) {
 		{"disconnected", talk.ErrDisconnected, true},
 		{"deadline", context.DeadlineExceeded, true},
 		{"board's silence limit", &talk.Failure{Code: talk.TimedOut}, true},
-		{"the asker stops it", hub.ErrStopped, true},
-		{"program stops", hub.ErrStopping, false},
+		{"the asker stops it", talk.ErrStopped, true},
+		{"program stops", context.Canceled, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/endpoint"
@@ -369,7 +368,7 @@ func (a *duplexAnswer) play(generation uint64, turn *talk.Turn) {
 	interrupted := errors.Is(err, pace.ErrAborted)
 	a.playback.end(stats, interrupted)
 	if interrupted {
-		a.cancel(hub.ErrStopped)
+		a.cancel(talk.ErrStopped)
 	} else if err != nil {
 		a.cancel(nil)
 	}

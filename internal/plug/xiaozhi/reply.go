@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/engine"
 	"patchbay/internal/voice/pace"
@@ -186,7 +185,7 @@ func (r *reply) settle(heard int, err error) {
 	case err == nil: // the answer is still to be recorded
 	case errors.Is(err, pace.ErrAborted):
 		r.mark(stageInterrupted, time.Now())
-		r.cancel(hub.ErrStopped)
+		r.cancel(talk.ErrStopped)
 	default:
 		r.cancel(nil)
 	}
