@@ -272,12 +272,26 @@ type requestState struct {
 	Until int64  `json:"u"` // Unix seconds
 }
 
+// encodeRequests encodes what a provider asks. Params are always there: the Go SDK 1.8.0 refuses the
+// result otherwise (mcp/protocol.go, InputRequestMap.UnmarshalJSON), and servers ask for roots
+// without any.
+func encodeRequests(asked map[string]tool.Request) json.RawMessage {
+	list := make(map[string]tool.Request, len(asked))
+	for id, r := range asked {
+		if len(r.Params) == 0 {
+			r.Params = json.RawMessage(`{}`)
+		}
+		list[id] = r
+	}
+	return encode(list)
+}
+
 // inputRequired returns a result that lists the input a provider needs to continue (2026-07-28
 // basic/patterns/mrtr).
 func (x *exchange) inputRequired(name string, n *tool.InputRequired) []byte {
 	o := object{append([]byte{}, `{"resultType":"input_required"`...)}
 	if len(n.Requests) > 0 {
-		o.raw("inputRequests", encode(n.Requests))
+		o.raw("inputRequests", encodeRequests(n.Requests))
 	}
 	if n.State != "" || len(n.Requests) == 0 {
 		text := base64.RawURLEncoding.EncodeToString(encode(requestState{n.State, name,

@@ -403,7 +403,7 @@ func (t *task) view() ([]byte, int) {
 	t.appendState(&o, time.Now())
 	switch t.status {
 	case taskInputRequired:
-		o.raw("inputRequests", encode(t.asked))
+		o.raw("inputRequests", encodeRequests(t.asked))
 	case taskCompleted:
 		o.raw("result", t.result)
 	case taskFailed:
