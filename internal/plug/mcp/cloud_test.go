@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,6 +92,41 @@ func (r *rig) clouds(t *testing.T, instance string) *Clouds {
 	})
 	t.Cleanup(cs.Close)
 	return cs
+}
+
+// A cloud has no key that could end: its connection outlives changes of the tools, of which it is
+// told.
+func TestCloudHearsOfTools(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	says := providerFunc(func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("here"), nil })
+	r.register(t, hub.ProviderRef{ID: "lamp", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"})
+	f := newFakeCloud(t)
+	r.clouds(t, "here").Set([]Cloud{{ID: "upstream:1", Version: 1, Slug: "xiaozhi", Owner: r.Person.ID, URL: f.url,
+		Allow: []string{"*"}}})
+	conn := f.dialled(t)
+	ask(t, conn, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05",`+
+		`"capabilities":{},"clientInfo":{"name":"xiaozhi","version":"1"}}}`, "0")
+	ask(t, conn, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
+	for i := range 3 {
+		slug := fmt.Sprint("lamp", i)
+		r.register(t, hub.ProviderRef{ID: slug, Slug: slug, Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"})
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+			_, data, err := conn.Read(ctx)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(data), "notifications/tools/list_changed") {
+				break
+			}
+		}
+	}
+	r.server.refreshListeners() // as it is done every ten seconds
+	list, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`, "1"))
+	if !strings.Contains(string(list), "lamp2_on") {
+		t.Errorf("it is offered %s", list)
+	}
 }
 
 // A cloud is dialed, gets the selected tools only, and short results. When it ends the connection,

@@ -26,6 +26,7 @@ type listener struct {
 	mu             sync.Mutex
 	access         hub.Access
 	only           string            // the rules of the address, see choice
+	unkeyed        bool              // its access is not that of a key, as a cloud's, and lasts
 	subscribedURIs map[string]func() // with what ends the subscription
 	closed         bool
 	// state at the last notification
@@ -249,7 +250,7 @@ func (s *Server) recheckAccess(l *listener) (hub.Access, bool) {
 	l.mu.Lock()
 	access := l.access
 	l.mu.Unlock()
-	if access.Key == "" {
+	if access.Key == "" || l.unkeyed {
 		return access, true
 	}
 	scope := account.ScopeMCP

@@ -259,7 +259,7 @@ func (s *Server) makeSession(id, channel, version string, can tool.Capabilities,
 		calls: map[string]context.CancelCauseFunc{}, pendingRequests: map[int64]chan jsonrpc.Message{},
 		streams: map[string]*eventLog{},
 	}
-	x.listener.only = p.choice.only
+	x.listener.only, x.listener.unkeyed = p.choice.only, p.principal.Key.ID == ""
 	x.listener.tools, x.listener.prompts, x.listener.resources = true, channel != channelLearn, channel != channelLearn
 	x.level.Store(defaultLevel)
 	x.touch()
