@@ -187,23 +187,18 @@ func TestKillLosesNoCall(t *testing.T) {
 			s := p.serve(t)
 			at := &program{url: s.url, key: key.Key}
 			_, _, at.session = at.post(t, "/mcp", initialize)
-			deadline := time.Now().Add(20 * time.Second)
-			for { // wait until the upstream is connected
+			waitWithin(t, time.Minute, "the upstream is connected", func() bool { // with pauses: calls have a rate
 				_, body, _ := at.post(t, "/mcp", callOf(1, "home_get_temperature", `{"room":"x"}`))
-				if strings.Contains(body, sim.Temperature) {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("the upstream does not come: %s", body)
-				}
-			}
+				return strings.Contains(body, sim.Temperature)
+			})
 			var work sync.WaitGroup
-			enough := make(chan struct{}, 1000)
+			enough, ended := make(chan struct{}, 1000), make(chan string, 4)
 			for range 4 {
 				work.Go(func() {
 					for {
 						status, body, _, err := at.try("/mcp", callOf(2, "home_set_lamp", `{"room":"x","level":5}`))
 						if err != nil || status != http.StatusOK {
+							ended <- fmt.Sprint(status, body, err)
 							return
 						}
 						var m struct{ Result struct{ IsError bool } }
@@ -212,6 +207,7 @@ func TestKillLosesNoCall(t *testing.T) {
 							if strings.Contains(body, "running already") {
 								continue // two calls used the same ID concurrently
 							}
+							ended <- body
 							return
 						}
 						mu.Lock()
@@ -222,7 +218,11 @@ func TestKillLosesNoCall(t *testing.T) {
 				})
 			}
 			for range 50 {
-				<-enough
+				select {
+				case <-enough:
+				case why := <-ended:
+					t.Fatalf("a call was answered %s", why)
+				}
 			}
 			s.kill()
 			work.Wait()
