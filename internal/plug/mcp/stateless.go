@@ -272,8 +272,8 @@ type requestState struct {
 	Until int64  `json:"u"` // Unix seconds
 }
 
-// encodeRequests encodes what a provider asks. Params are always there: the Go SDK 1.8.0 refuses the
-// result otherwise (mcp/protocol.go, InputRequestMap.UnmarshalJSON), and servers ask for roots
+// encodeRequests encodes what a provider asks. Params are always there: the Go SDK 1.8.0 refuses
+// the result otherwise (mcp/protocol.go, InputRequestMap.UnmarshalJSON), and servers ask for roots
 // without any.
 func encodeRequests(asked map[string]tool.Request) json.RawMessage {
 	list := make(map[string]tool.Request, len(asked))
