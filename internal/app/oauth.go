@@ -5,9 +5,9 @@ import (
 	"patchbay/internal/oauth"
 )
 
-// newOAuth returns the authorization server. The documents of programs are read from public
-// addresses only, also if others may be read from elsewhere: whoever asks to be let in says where
-// they are, before anybody has signed in.
+// newOAuth returns the authorization server. It reads the documents of clients from public
+// addresses only, and ignores fetch.allow_nets: anybody can send the address of a document,
+// without a key.
 func newOAuth(b *Base, o oauth.Options) *oauth.Service {
 	o.Store, o.Box, o.PublicURL = b.Store, b.Box, b.Config.PublicURL
 	if o.Dial == nil { // tests have one

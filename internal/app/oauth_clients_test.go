@@ -239,7 +239,7 @@ func TestOAuthRemote(t *testing.T) {
 	ask(4, "tools/call", call, `"content"`, false)
 	s.revokeNewest()
 	send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":` + call + `}`)
-	// It asks for consent again, which nobody gives, or says that it failed.
+	// It waits for consent again, and nobody consents here, or it reports an error.
 	for line := range r.lines {
 		if strings.Contains(line, `"content"`) {
 			t.Errorf("a revoked program gets %s", line)

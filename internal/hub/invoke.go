@@ -15,15 +15,15 @@ import (
 // they know.
 const endGrace = 50 * time.Millisecond
 
-// Obedient is what a provider implements whose Call returns soon after its context has ended. Calls
-// of others run in a goroutine of their own, which can be left behind.
-type Obedient interface{ EndsWithContext() }
+// Cancellable marks providers whose Call returns soon after its context has ended. A call of
+// another provider runs in a goroutine of its own, which can be left behind.
+type Cancellable interface{ EndsWithContext() }
 
 var errStillRunning = errors.New("the provider did not stop when it was told to")
 
 // callBackend calls the provider of a tool. It returns soon after ctx has ended.
 func (h *Hub) callBackend(ctx context.Context, o *RegisteredTool, c *tool.Call) (*tool.Result, error) {
-	if _, ok := o.offer.backend.(Obedient); ok {
+	if _, ok := o.offer.backend.(Cancellable); ok {
 		return h.callSafely(ctx, o, c)
 	}
 	type outcome struct {

@@ -56,7 +56,7 @@ type remoteBackend struct {
 	title       string
 }
 
-// EndsWithContext implements [Obedient].
+// EndsWithContext implements [Cancellable].
 func (*remoteBackend) EndsWithContext() {}
 
 // Call makes the other instance execute the call.

@@ -116,7 +116,7 @@ type arguments struct {
 	DeviceID     string `json:"deviceId"`
 }
 
-// EndsWithContext implements [hub.Obedient].
+// EndsWithContext implements [hub.Cancellable].
 func (*Provider) EndsWithContext() {}
 
 // Call implements [tool.Provider].

@@ -111,7 +111,7 @@ var takesLong = map[string]bool{
 	toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true,
 }
 
-// EndsWithContext implements [hub.Obedient].
+// EndsWithContext implements [hub.Cancellable].
 func (*Provider) EndsWithContext() {}
 
 // Call implements [tool.Provider].

@@ -134,7 +134,7 @@ var builtinTools = func() []tool.Tool {
 	}, append(timerTools(object), musicTools(object)...)...)
 }()
 
-// EndsWithContext implements [hub.Obedient].
+// EndsWithContext implements [hub.Cancellable].
 func (*Board) EndsWithContext() {}
 
 // Call implements [tool.Provider]. It carries out built-in tools here, and passes other calls to

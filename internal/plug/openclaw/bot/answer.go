@@ -35,8 +35,8 @@ const (
 	// history has only the question. A restarted gateway resumes it after some seconds.
 	defaultRecheckDelay = time.Second
 	maxRechecks         = 15
-	// noticeRechecks is after how many of them the asker is told that they wait, and noticeDelay
-	// after how long without a connection.
+	// The asker is told to wait after noticeRechecks of these searches, or after noticeDelay
+	// without a connection.
 	noticeRechecks = 3
 	noticeDelay    = 3 * time.Second
 	// maxRewrites is how often emitted text may be replaced. After that the end is awaited.

@@ -46,7 +46,7 @@ type slots struct {
 	closed     bool
 }
 
-// EndsWithContext implements [hub.Obedient].
+// EndsWithContext implements [hub.Cancellable].
 func (*slot) EndsWithContext() {}
 
 // Call implements [tool.Provider].
