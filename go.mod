@@ -24,6 +24,7 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
+	github.com/pion/mdns/v2 v2.2.2
 	github.com/pion/opus v0.1.0
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.25.0
@@ -46,6 +47,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.61.1
 )
+
+require github.com/pion/logging v0.2.4 // indirect
 
 require (
 	filippo.io/hpke v0.4.0 // indirect

@@ -50,6 +50,7 @@ var allowedImports = map[string][]string{
 		"plug/learn", "problem", "roles",
 		"seal", "settings", "store", "talk", "tool"},
 	"mcpregistry": {"i18n"},
+	"discovery":   {"netx"},
 	"api": {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "problem", "seal", "store",
 		"talk", "tool", "tracing"},
 	"console": {"account", "backup", "hub", "control", "i18n", "mcpregistry", "oauth", "oidc", "observe", "pin",
@@ -104,7 +105,7 @@ var allowedImports = map[string][]string{
 	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk", "tracing"},
 
 	// Only app imports everything.
-	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "mcpregistry", "oauth", "oidc",
+	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "discovery", "mcpregistry", "oauth", "oidc",
 		"pin", "plug", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.

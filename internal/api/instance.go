@@ -12,6 +12,7 @@ import (
 // Operations.
 var (
 	Status            = define("GET /api/v1/status", "Return version, database, readiness and the other instances", (*control.Service).Status)
+	Discover          = define("GET /api/v1/discoveries", "Find model servers, OpenClaw gateways and Wyoming servers on the server's machine and in its network", (*control.Service).Discover)
 	EffectiveConfig   = define("GET /api/v1/settings", "Return the settings of this instance, without secrets", (*control.Service).EffectiveConfig)
 	Drain             = define("POST /api/v1/drain", "Drain this instance: move its devices to other instances", (*control.Service).Drain)
 	Undrain           = define("DELETE /api/v1/drain", "End draining: accept devices again", (*control.Service).Undrain)
@@ -41,7 +42,7 @@ var (
 
 // instanceOperations adds the operations on the installation and its people.
 func (s *Server) instanceOperations() {
-	s.operate(Status, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
+	s.operate(Status, Discover, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
 		EndSignIn, Links, RemoveLink, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemoveSecondSteps,
 		RemovePerson, AdminEvents, VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
 

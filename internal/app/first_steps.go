@@ -1,6 +1,14 @@
 package app
 
-import "context"
+import (
+	"context"
+	"net"
+	"net/url"
+
+	"patchbay/internal/config"
+	"patchbay/internal/discovery"
+	"patchbay/internal/netx"
+)
 
 // FirstSteps is what somebody has to know who starts a server for the first time.
 type FirstSteps struct {
@@ -9,10 +17,15 @@ type FirstSteps struct {
 	// otherwise.
 	LockedOut string
 	FirstBot  string // name of bot 1, or its number
+	// Network are the addresses under which other devices of the network reach the server; none if
+	// it listens on this machine alone.
+	Network []string
 }
 
 // FirstSteps returns what is known. What cannot be read is left out.
-func (b *Base) FirstSteps(ctx context.Context) (f FirstSteps) {
+// address is that of the server.
+func (b *Base) FirstSteps(ctx context.Context, address string) (f FirstSteps) {
+	f.Network = networkAddresses(b.Config, address)
 	f.SetupCode, _ = b.Accounts.SetupCode(ctx) //nolint:errcheck // see above
 	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 {
 		f.LockedOut = people[0].Name
@@ -27,4 +40,25 @@ func (b *Base) FirstSteps(ctx context.Context) (f FirstSteps) {
 		f.FirstBot = bot.Name
 	}
 	return f
+}
+
+// networkAddresses returns the addresses of a server in its network.
+func networkAddresses(c *config.Config, address string) (out []string) {
+	host, _, err := net.SplitHostPort(c.Listen)
+	u, bad := url.Parse(address)
+	if err != nil || bad != nil || netx.IsLoopback(host) {
+		return nil
+	}
+	if host != "" && host != "0.0.0.0" && host != "::" {
+		return nil // address is the one
+	}
+	hosts := discovery.PrivateAddresses()
+	if c.LocalName != "" && len(hosts) > 0 {
+		hosts = append(hosts, c.LocalName+".local")
+	}
+	for _, h := range hosts {
+		u.Host = net.JoinHostPort(h, u.Port())
+		out = append(out, u.String())
+	}
+	return out
 }

@@ -300,6 +300,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Registry:        newRegistry(c),
 		UpstreamSignIns: base.signInActions(signins),
 		Voice:           speaking.actions(),
+		Look:            newSurroundings(speaking, listener.Addr(), log).look,
 		SecretActions:   base.secretActions(),
 		Listen:          voices.boards.ListenOgg,
 		Hear:            voices.boards.ListenWAV,
@@ -380,6 +381,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		})
 	})
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
+	running.Go(func() error { return announceLocally(stop, c, listener.Addr(), log) })
 	running.Go(func() error { return base.Secrets.Run(stop) })
 	running.Go(func() error { return disk.run(stop) })
 	running.Go(func() error { return devices.Run(stop) })

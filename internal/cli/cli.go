@@ -7,8 +7,9 @@ type cli struct {
 	JSON    bool        `name:"json" help:"Print the result as JSON."`
 	Version versionFlag `name:"version" hidden:"" help:"Print the version."`
 
-	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
-	Demo  demoCmd  `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
+	Serve    serveCmd    `cmd:"" group:"begin" help:"Run the server."`
+	Discover discoverCmd `cmd:"" group:"begin" help:"Find model servers, OpenClaw and speech programs that could be plugged in."`
+	Demo     demoCmd     `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
 
 	User struct {
 		Add    userAddCmd    `cmd:"" help:"Create an account."`

@@ -73,9 +73,12 @@ const msgBeginAnew = i18n.Message("Start over with an empty database?")
 
 // printStartup prints that the server is ready, and what to do next.
 func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *app.Base) {
-	begin := b.FirstSteps(ctx)
+	begin := b.FirstSteps(ctx, url)
 	if begin.SetupCode != "" {
 		fmt.Fprintln(sh.stderr, msgNobody.In(sh.lang, url, begin.SetupCode, quoteWord(b.Config.Data)))
+	}
+	if len(begin.Network) > 0 {
+		fmt.Fprintln(sh.stderr, msgNetwork.In(sh.lang, strings.Join(begin.Network, "\n  ")))
 	}
 	if begin.LockedOut != "" {
 		fmt.Fprintln(sh.stderr, msgLockedOut.In(sh.lang, url, quoteWord(begin.LockedOut), quoteWord(b.Config.Data)))
@@ -115,5 +118,12 @@ patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`)
 	msgServes    = i18n.Message("\n  Patchbay is running at %s\n  Its data is in %s. Press Ctrl-C to stop it.\n")
 	msgLockedOut = i18n.Message("Nobody can sign in at %s: no account has a password. Set one in another terminal: patchbay user passwd %s --data %s")
-	msgNobody    = i18n.Message("There is no account yet. Open %s in a browser; the setup code is %s\nOr begin in another terminal: patchbay user add NAME --data %s")
+	msgNobody    = i18n.Message(`There is no account yet. Open this address in a browser, and choose a name and a password:
+
+  %[1]s/setup?code=%[2]s
+
+Typed by hand, the address is %[1]s and the setup code is %[2]s
+The pages find what runs on this machine, and lead to the first answer.
+Or begin in another terminal: patchbay user add NAME --data %[3]s`)
+	msgNetwork = i18n.Message("Other devices of your network reach it at\n  %s")
 )

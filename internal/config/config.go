@@ -27,6 +27,7 @@ import (
 type Config struct {
 	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means all addresses of this machine."`
 	PublicURL string   `key:"public_url" doc:"Public URL of this server, such as https://board.example.org; empty means it is not known."`
+	LocalName string   `key:"local_name" default:"patchbay" doc:"Name under which this server is found in its local network (mDNS): patchbay means http://patchbay.local with the port of listen. A server that listens on this machine alone is not announced. Empty means never."`
 	Data      string   `key:"data" path:"true" doc:"Data folder of the server; empty means patchbay in the platform's data directory (Linux ~/.local/share/patchbay, macOS ~/Library/Application Support/Patchbay, Windows %LocalAppData%\\Patchbay)."`
 	Lang      string   `key:"lang" default:"zh" oneof:"languages" doc:"Language for people whose device does not report theirs."`
 	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that encrypts the stored credentials for other services; empty means that a key is generated and stored in the data folder. All instances need the same key."`

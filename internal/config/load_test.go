@@ -133,7 +133,7 @@ func TestPrecedence(t *testing.T) {
 // that nothing else changes.
 func TestEveryKey(t *testing.T) {
 	other := map[string]string{
-		"listen": ":4000", "public_url": "https://board.example.org", "data": "/srv/patchbay", "lang": "en",
+		"listen": ":4000", "local_name": "home", "public_url": "https://board.example.org", "data": "/srv/patchbay", "lang": "en",
 		"secret": hexSecret, "proxies": "10.0.0.0/8, 127.0.0.1",
 		"log.level": "debug", "log.format": "json",
 		"database.url": "postgres://u:p@db/patchbay", "database.max_conns": "3",

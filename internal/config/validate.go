@@ -27,6 +27,9 @@ const (
 	maxItems = 10
 )
 
+// localName is a label of a host name (RFC 1123 section 2.1), with room for a number.
+var localName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
+
 // Validate returns [Problems] with everything that is out of range or contradictory, or nil. It
 // checks c alone, not whether files and servers exist.
 func (c *Config) Validate() error { return c.check().err() }
@@ -60,6 +63,9 @@ func (c *Config) checkRanges(p *Problems) {
 func number(v any) int64 { return reflect.ValueOf(v).Int() }
 
 func (c *Config) checkServer(p *Problems) {
+	if c.LocalName != "" && !localName.MatchString(c.LocalName) {
+		p.add("local_name", "", "is "+show(c.LocalName), "give letters a to z, digits and hyphens, at most 60, or nothing")
+	}
 	checkAddress(p, "listen", c.Listen)
 	if c.Metrics.Listen != "" {
 		checkAddress(p, "metrics.listen", c.Metrics.Listen)

@@ -23,7 +23,8 @@ type signInForm struct {
 	Wrong            string
 }
 
-// setupPage shows the form for the first account.
+// setupPage shows the form for the first account. The address that the server prints when it starts
+// has the setup code.
 func (s *Server) setupPage(v *page.Visit) {
 	code, err := s.Accounts.SetupCode(v.Context())
 	switch {
@@ -32,7 +33,7 @@ func (s *Server) setupPage(v *page.Visit) {
 	case code == "":
 		v.Redirect("/")
 	default:
-		v.Render(http.StatusOK, setupPage(v, signInForm{}))
+		v.Render(http.StatusOK, setupPage(v, signInForm{Code: v.FormValue("code")}))
 	}
 }
 

@@ -46,6 +46,8 @@ type Options struct {
 	Upstreams UpstreamActions
 	// Registry is where tool servers are searched for; nil if there is none.
 	Registry *mcpregistry.Client
+	// Look searches this machine and its network for what could be plugged in; nil finds nothing.
+	Look func(context.Context) []Discovery
 	// Voice are the operations on speech engines that depend on their kind.
 	Voice VoiceActions
 	// SecretActions are the operations on the secrets of the installation.
@@ -87,6 +89,7 @@ type Service struct {
 	days     days
 	samples  samples
 	refusals refusals
+	found    discoveries
 	copying  chan struct{} // holds a value while a backup is made or read
 }
 

@@ -48,7 +48,28 @@ func addPage(v *page.Visit) {
 		f.Name, f.Description = r.Name, r.About
 		f.fill(set)
 	}
+	if err := f.fillFound(v, kind); err != nil {
+		v.Fail(err)
+		return
+	}
 	v.Render(http.StatusOK, newPage(v, kind, f))
+}
+
+// fillFound fills in what is known of something that was found on the machine or in the network.
+// The address in the query has to be one of these, so that no link fills in another one.
+func (f *form) fillFound(v *page.Visit, kind string) error {
+	address := v.FormValue("found")
+	if address == "" || !v.IsAdmin() {
+		return nil
+	}
+	list, err := v.Instance.Control.Discover(v.Context(), v.Operator(), control.Empty{})
+	for _, d := range list.Found {
+		if k, set := d.BotSettings(); k == kind && d.Address == address {
+			f.fill(set)
+			f.Name = d.Name
+		}
+	}
+	return err
 }
 
 // describe returns the settings of a kind of bot. If the kind does not exist, it has responded and

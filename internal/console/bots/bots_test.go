@@ -523,3 +523,23 @@ func TestNobodyElses(t *testing.T) {
 	default:
 	}
 }
+
+// The form of a new bot is filled in for what was found, and for no other address.
+func TestAddWhatWasFound(t *testing.T) {
+	r := newRig(t, control.Options{Look: func(context.Context) []control.Discovery {
+		return []control.Discovery{{Kind: control.FoundModel, Name: "Ollama", Address: "http://127.0.0.1:11434/v1",
+			Models: []string{"nomic-embed-text", "qwen3:8b"}}}
+	}})
+	const here, elsewhere = "/bots/new?kind=openai&found=http://127.0.0.1:11434/v1",
+		"/bots/new?kind=openai&found=https://example.org/v1"
+	ada := r.SignedInAs(r.Person)
+	if p := ada.Get(here); !p.Contains(`value="http://127.0.0.1:11434/v1"`, `value="qwen3:8b"`, `value="Ollama"`) {
+		t.Error(p.Text)
+	}
+	if p := ada.Get(elsewhere); p.Status != http.StatusOK || p.Contains("example.org") {
+		t.Errorf("%d: another address is filled in", p.Status)
+	}
+	if p := r.SignedInAs(r.Bob).Get(here); p.Status != http.StatusOK || p.Contains(`value="http://127.0.0.1:11434/v1"`) {
+		t.Errorf("%d: a member sees what was found", p.Status)
+	}
+}

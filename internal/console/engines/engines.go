@@ -99,7 +99,7 @@ func (p pages) setUp(v *page.Visit) {
 			return
 		}
 	case wyoming:
-		in = control.VoiceSetup{}
+		in = control.VoiceSetup{Wyoming: v.PostForm["wyoming"]}
 	}
 	set, err := p.SetUpVoice(v.Context(), v.Operator(), in)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
@@ -159,4 +161,65 @@ func lastActivityText(v *page.Visit, w setupPath, s control.LastActivity) string
 		return v.Text(msgCameNode, s.Name)
 	}
 	return v.Text(w.waiting)
+}
+
+// foundInterval is how often an open guide searches again. What somebody starts meanwhile shows up.
+const foundInterval = 15 * time.Second
+
+// foundLive fills in what is found while the guide is shown.
+func foundLive(v *page.Visit) {
+	v.Live(func(ctx context.Context, send page.Send) error {
+		shown := changedPart{send: send}
+		for {
+			found, err := v.Instance.Control.Discover(ctx, v.Operator(), control.Empty{})
+			if err != nil {
+				return err
+			}
+			if err := shown.sendIfChanged(foundPart(v, &found), foundPatch(v, &found)); err != nil {
+				return err
+			}
+			if netx.Wait(ctx, foundInterval) != nil {
+				return nil
+			}
+		}
+	})
+}
+
+// foundURL returns the page that adds a bot for what was found.
+func foundURL(d control.Discovery) templ.SafeURL {
+	kind, _ := d.BotSettings()
+	return templ.SafeURL("/bots/new?" + url.Values{"kind": {kind}, "found": {d.Address}}.Encode())
+}
+
+// foundTitle names what was found.
+func foundTitle(v *page.Visit, d control.Discovery) string {
+	switch {
+	case d.Kind == control.FoundWyoming && d.Listens && d.Speaks:
+		return v.Text(msgFoundBoth, d.Name)
+	case d.Kind == control.FoundWyoming && d.Listens:
+		return v.Text(msgFoundListens, d.Name)
+	case d.Kind == control.FoundWyoming:
+		return v.Text(msgFoundSpeaks, d.Name)
+	case d.Kind == control.FoundOpenClaw && d.Network:
+		return v.Text(msgFoundGateway, d.Name)
+	case d.Kind == control.FoundOpenClaw:
+		return v.Text(msgFoundGatewayHere)
+	}
+	return d.Name
+}
+
+// modelsShown is the number of models that are named.
+const modelsShown = 3
+
+// foundAbout says more of what was found.
+func foundAbout(v *page.Visit, d control.Discovery) string {
+	switch {
+	case d.Kind == control.FoundModel && len(d.Models) == 0:
+		return v.Text(msgFoundNoModels)
+	case d.Kind == control.FoundModel:
+		return v.Text(msgFoundModels, len(d.Models), strings.Join(d.Models[:min(len(d.Models), modelsShown)], ", "))
+	case d.Network:
+		return v.Text(msgFoundNetwork)
+	}
+	return ""
 }

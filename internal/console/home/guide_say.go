@@ -24,6 +24,22 @@ const (
 	msgVoiceTold    = i18n.Message("So that bots hear you and answer aloud, here and on boards: one key of a service is enough.")
 	msgTalkHereTold = i18n.Message("Talk with a bot right now, by the microphone and the speaker of this computer.")
 
+	msgFound            = i18n.Message("Found here")
+	msgFoundTold        = i18n.Message("Model servers, OpenClaw and speech programs on the server's machine, and what is announced in its network. They are what they say they are: plug in only what you know.")
+	msgLooking          = i18n.Message("Looking around …")
+	msgNothingFound     = i18n.Message("Nothing was found. Start Ollama or another model server, OpenClaw, or a Wyoming server, and it shows up here.")
+	msgFoundUsed        = i18n.Message("plugged in")
+	msgFoundBot         = i18n.Message("Add as a bot")
+	msgFoundVoice       = i18n.Message("Use for voice")
+	msgFoundBoth        = i18n.Message("%s: understands and speaks")
+	msgFoundListens     = i18n.Message("%s: understands speech")
+	msgFoundSpeaks      = i18n.Message("%s: speaks")
+	msgFoundGateway     = i18n.Message("%s (OpenClaw)")
+	msgFoundGatewayHere = i18n.Message("OpenClaw on this machine")
+	msgFoundModels      = i18n.Message("%d models: %s")
+	msgFoundNoModels    = i18n.Message("no models yet")
+	msgFoundNetwork     = i18n.Message("in the network")
+
 	msgAgentTold = i18n.Message("Who answers: an agent of OpenClaw, or any model with an API like OpenAI's.")
 
 	msgGlassesWait = i18n.Message("Waiting for the first question from your glasses. This light turns on by itself when it comes.")

@@ -25,6 +25,7 @@ func Routes() []page.Route {
 		{Pattern: "GET /{$}", Serve: first},
 		{Pattern: "GET /home/live", Serve: firstLive},
 		{Pattern: "GET /guide", Serve: guide},
+		{Pattern: "GET /guide/found", Access: page.Admins, Serve: foundLive},
 		{Pattern: "GET /guide/{path}", Serve: setupPage},
 		{Pattern: "GET /guide/{path}/live", Serve: setupLive},
 	}
