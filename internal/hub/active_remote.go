@@ -43,6 +43,8 @@ type inquiry struct {
 	// Turn asks for one turn, and its events after From.
 	Turn string         `json:"turn,omitempty"`
 	From observerCursor `json:"from"`
+	// Cut asks for a turn that was cut off, whose bot goes on with it at the asking instance.
+	Cut *cutRef `json:"cut,omitempty"`
 }
 
 // report is the reply to an inquiry.
@@ -50,6 +52,7 @@ type report struct {
 	Instance string       `json:"instance"`
 	Turns    []ActiveTurn `json:"turns,omitempty"`    // active turns, or those that were stopped
 	Progress *progress    `json:"progress,omitempty"` // of the requested turn; nil: unknown
+	Cut      *runningTurn `json:"cut,omitempty"`      // the turn that was cut off; nil: unknown
 }
 
 func instanceInquirySubject(instance string) string { return inquirySubject + "." + instance }
@@ -92,6 +95,13 @@ func (cs *activeTurns) onInquiry(m *nats.Msg) {
 
 func (cs *activeTurns) report(in inquiry) report {
 	out := report{Instance: cs.hub.Bus.Instance}
+	if in.Cut != nil {
+		if was, ok := cs.hub.runningTurns.takeCut(*in.Cut); ok {
+			cs.hub.runningTurns.end(in.Cut.Turn)
+			out.Cut = &was
+		}
+		return out
+	}
 	if in.Turn != "" {
 		if c := cs.find(in.Conversation, in.Turn); c != nil {
 			p, _ := c.progress(in.From, maxReportBytes)

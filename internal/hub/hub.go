@@ -187,17 +187,19 @@ func New(o Options) (*Hub, error) {
 		h.cancel(nil)
 		return nil, err
 	}
+	h.turnJournal = newTurnJournal(h.Store, o.Folder, o.Logger)
+	h.runningTurns = openRunningTurns(o.Folder, o.Logger, h.turnJournal.saveCut) // others may ask for them
 	if h.activeTurns, err = newActiveTurns(h); err != nil {
 		h.cancel(nil)
+		h.runningTurns.close()
 		return nil, err
 	}
 	if err = h.Bus.FlushTimeout(subscribeTimeout); err != nil {
 		h.cancel(nil)
+		h.runningTurns.close()
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
 	h.Bus.RequestAnnouncements()
-	h.turnJournal = newTurnJournal(h.Store, o.Folder, o.Logger)
-	h.runningTurns = openRunningTurns(o.Folder, o.Logger, h.turnJournal.saveCut)
 	h.audit = newAudit(o.Folder, o.Logger, h.saveCalls)
 	h.watches = newWatches(h)
 	h.refreshing.Go(h.watches.run)

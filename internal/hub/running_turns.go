@@ -32,6 +32,9 @@ const runningTurnsFolder, runningLock = "turns.running", "lock"
 // it longer either.
 const cutRetention = 15 * time.Minute
 
+// resumePause is the pause before a bot is looked for again when the database has failed.
+const resumePause = 5 * time.Second
+
 // runningTurn is a turn that is being answered, as it will be if the process is killed.
 type runningTurn struct {
 	Trace    store.Trace `json:"trace"`
@@ -290,25 +293,54 @@ func (r *run) endRunning() {
 	r.hub.runningTurns.end(r.turn.ID)
 }
 
-// ResumeCut returns a turn that was cut off because the server ended, if its bot may go on with the
-// answer; else nil. It returns each turn once.
-func (h *Hub) ResumeCut(bot int64, turn string) *talk.Cut {
-	t := h.runningTurns
+// cutRef identifies a turn that was cut off.
+type cutRef struct {
+	Bot  int64  `json:"bot"`
+	Turn string `json:"turn"`
+}
+
+// takeCut returns a turn that was cut off, once.
+func (t *runningTurns) takeCut(ref cutRef) (was runningTurn, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	was, ok := t.cut[turn]
-	tr := was.Trace
-	if !ok || tr.Bot != bot {
+	if was, ok = t.cut[ref.Turn]; !ok || was.Trace.Bot != ref.Bot {
+		return was, false
+	}
+	delete(t.cut, ref.Turn)
+	return was, true
+}
+
+// findCut returns a turn that was cut off from this instance or, as its bot may have connected
+// elsewhere since, from another one.
+func (h *Hub) findCut(ref cutRef) (was runningTurn, ok bool) {
+	if was, ok = h.runningTurns.takeCut(ref); ok {
+		return was, true
+	}
+	reports, _ := h.activeTurns.queryPeers(h.ctx, inquiry{Cut: &ref}, reportTimeout)
+	for _, r := range reports {
+		if r.Cut != nil {
+			h.runningTurns.begin(*r.Cut)
+			return *r.Cut, true
+		}
+	}
+	return was, false
+}
+
+// ResumeCut returns a turn that was cut off because the server ended, if its bot may go on with the
+// answer; else nil. It returns each turn once, on one instance. It waits for other instances, a
+// second at most.
+func (h *Hub) ResumeCut(bot int64, turn string) *talk.Cut {
+	was, ok := h.findCut(cutRef{bot, turn})
+	if !ok {
 		return nil
 	}
-	delete(t.cut, turn)
 	return &talk.Cut{
 		Turn: was.turn(),
 		Mark: was.Mark,
 		Keep: func(text string, mark int64) {
 			c := runningChange{runningState: runningState{Mark: mark, Untold: text}}
 			was.apply(c)
-			t.change(turn, c)
+			h.runningTurns.change(turn, c)
 		},
 		End: func(err error) { h.finishCut(was, err) },
 	}
@@ -330,7 +362,13 @@ func (h *Hub) ResumeCuts(ctx context.Context) error {
 	})
 	for _, was := range list {
 		work.Go(func() {
-			if by := h.resumer(ctx, was.Trace); by != nil {
+			waiting, cancel := context.WithTimeout(ctx, cutRetention)
+			by, err := h.resumer(waiting, was.Trace)
+			for err != nil && netx.Wait(waiting, resumePause) == nil {
+				by, err = h.resumer(waiting, was.Trace)
+			}
+			cancel()
+			if by != nil {
 				if c := h.ResumeCut(was.Trace.Bot, was.Trace.Turn); c != nil {
 					by.Resume(ctx, c)
 				}
@@ -354,25 +392,29 @@ func (h *Hub) dropCuts() {
 
 var errNoRest = errors.New("its bot has not gone on with it")
 
-// resumer returns the bot of a turn if it finds out by itself how the answer went on, or nil.
-func (h *Hub) resumer(ctx context.Context, tr store.Trace) talk.Resumer {
+// resumer returns the bot of a turn if it finds out by itself how the answer went on, or nil. An
+// error is one of the database.
+func (h *Hub) resumer(ctx context.Context, tr store.Trace) (talk.Resumer, error) {
 	bot, err := h.Store.Bots.ByNumber(ctx, tr.Bot)
-	if err != nil {
-		return nil
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	if k, err := h.Registry.Kind(bot.Kind); err != nil || k.Inbound {
-		return nil
+		return nil, nil //nolint:nilerr // such a bot cannot be built
 	}
 	var c Common
 	if err := h.Registry.Settings(bot, &c); err != nil {
-		return nil
+		return nil, nil //nolint:nilerr // as above
 	}
 	at, err := h.target(ctx, bot, c, nil)
 	if s, here := at.(*slot); err == nil && here {
 		by, _ := s.bot.(talk.Resumer)
-		return by
+		return by, nil
 	}
-	return nil
+	return nil, nil //nolint:nilerr // it is elsewhere, or cannot be asked
 }
 
 // finishCut stores the rest of an answer that was cut off.

@@ -3,15 +3,20 @@ package hub_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"patchbay/internal/bus/bustest"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -154,6 +159,118 @@ func TestKeptUntold(t *testing.T) {
 	}
 	if heard, err := ask(second, t.Context(), "hi"); err != nil || !strings.Contains(heard, "two.") ||
 		strings.Contains(heard, "One") {
+		t.Errorf("%q, %v", heard, err)
+	}
+}
+
+// What was heard of an answer before the server stopped stays in the history, and the rest follows
+// as an exchange of its own: the bot sees both, each once.
+func TestRestOfACutAnswer(t *testing.T) {
+	folder := t.TempDir()
+	first := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: folder}})
+	begun := make(chan string, 1)
+	history := make(chan []talk.Message, 2)
+	bot := first.AddScript(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+		history <- turn.History
+		if turn.Text() != "count" {
+			return emit(talk.Text("hello"))
+		}
+		if err := emit(talk.Event{Kind: talk.KindText, Text: "One, ", Mark: 1}); err != nil {
+			return err
+		}
+		begun <- turn.ID
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	ask := func(h *hub.Hub, text string) error {
+		return h.Answer(context.Background(), &talk.Turn{Bot: bot.Number, Channel: "test", Person: "p",
+			Conversation: "c", Parts: []talk.Part{{Text: text}}}, func(talk.Event) error { return nil })
+	}
+	over := make(chan error, 1)
+	go func() { over <- ask(first.Hub, "count") }()
+	turn := <-begun
+	<-history
+	first.Hub.Close()
+	if err := <-over; err == nil {
+		t.Error("the first answer ended well")
+	}
+	again := first.Hub.Options
+	again.Registerer = prometheus.NewRegistry()
+	second, err := hub.New(again)
+	must(t, err)
+	defer second.Close()
+	cut := second.ResumeCut(bot.Number, turn)
+	if cut == nil {
+		t.Fatal("the answer is not resumed")
+	}
+	cut.Keep("two.", 2)
+	cut.End(nil)
+	must(t, ask(second, "hi"))
+	var said []string
+	for _, x := range <-history {
+		said = append(said, fmt.Sprint(x.Role, ": ", x.Text))
+	}
+	if d := cmp.Diff([]string{"person: count", "bot: One, ", "bot: two."}, said); d != "" {
+		t.Error(d)
+	}
+}
+
+// The rest of an answer is taken by the instance that the bot has connected to since, and by no
+// other one afterwards.
+func TestCutOfAnotherInstance(t *testing.T) {
+	url, db := bustest.Cluster(t, 1), store.Options{Folder: t.TempDir()}
+	first := hubtest.New(t, hubtest.Options{DB: db, BusURL: url, Name: "first", Hub: hub.Options{Folder: t.TempDir()}})
+	other := hubtest.New(t, hubtest.Options{DB: db, BusURL: url, Name: "other", Hub: hub.Options{Folder: t.TempDir()}})
+	begun := make(chan string, 1)
+	script := hubtest.Func(func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+		if turn.Text() != "count" {
+			return emit(talk.Text("hello"))
+		}
+		if err := emit(talk.Event{Kind: talk.KindText, Text: "One, ", Mark: 1}); err != nil {
+			return err
+		}
+		begun <- turn.ID
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	bot := first.AddScript(t, nil, script)
+	ask := func(h *hub.Hub, text string) (heard string, err error) {
+		err = h.Answer(context.Background(), &talk.Turn{Bot: bot.Number, Channel: "test", Person: "p",
+			Conversation: "c", Parts: []talk.Part{{Text: text}}}, func(e talk.Event) error {
+			heard += e.Text
+			return nil
+		})
+		return heard, err
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := ask(first.Hub, "count")
+		over <- err
+	}()
+	turn := <-begun
+	first.Hub.Close()
+	<-over
+	again := first.Hub.Options
+	again.Registerer = prometheus.NewRegistry()
+	back, err := hub.New(again)
+	must(t, err)
+	defer back.Close()
+	eventually(t, "the other instance knows this one", func() bool {
+		return slices.Contains(other.Hub.Bus.Peers(), back.Bus.Instance)
+	})
+	if other.Hub.ResumeCut(bot.Number+1, turn) != nil {
+		t.Error("another bot goes on with it")
+	}
+	cut := other.Hub.ResumeCut(bot.Number, turn)
+	if cut == nil || cut.Mark != 1 {
+		t.Fatalf("%+v", cut)
+	}
+	if back.ResumeCut(bot.Number, turn) != nil || other.Hub.ResumeCut(bot.Number, turn) != nil {
+		t.Error("it is resumed twice")
+	}
+	cut.Keep("two.", 2)
+	cut.End(nil)
+	if heard, err := ask(back, "hi"); err != nil || !strings.Contains(heard, "two.") {
 		t.Errorf("%q, %v", heard, err)
 	}
 }
