@@ -40,17 +40,21 @@ func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 	if err := CheckName(p.Name); err != nil {
 		return err
 	}
-	if p.Zone != "" {
-		// Go accepts "Local", but it means a different zone on each machine.
-		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
-			return ErrZone
-		}
+	if p.Zone != "" && !isZone(p.Zone) {
+		return ErrZone
 	}
 	err := s.db.People.SetProfile(ctx, p, func(others []store.Person) error { return looksAlike(p, others) })
 	if errors.Is(err, store.ErrExists) {
 		return ErrPersonName
 	}
 	return err
+}
+
+// isZone reports whether a time zone has a name. Go accepts "Local", but it means a different zone on
+// each machine.
+func isZone(name string) bool {
+	_, err := time.LoadLocation(name)
+	return err == nil && name != "Local"
 }
 
 // SetRole changes a person's role. For the last admin the error is [ErrLastAdmin].

@@ -62,10 +62,11 @@ func setupCode(k *seal.Key) string {
 	return string(code[:4]) + "-" + string(code[4:])
 }
 
-// SetUp opens the first account, as an administrator. Of several concurrent calls one succeeds. The
-// error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp], or states why the name or the
+// SetUp opens the first account, as an administrator. A time zone that is unknown counts as none. Of
+// several concurrent calls one succeeds. The error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp], or states why the name or the
 // password is invalid.
-func (s *Service) SetUp(ctx context.Context, code, name, lang, password string, by Browser) (store.Person, error) {
+func (s *Service) SetUp(ctx context.Context, code string, p store.Person, password string,
+	by Browser) (store.Person, error) {
 	people, err := s.db.People.All(ctx)
 	if err != nil {
 		return store.Person{}, err
@@ -90,7 +91,10 @@ func (s *Service) SetUp(ctx context.Context, code, name, lang, password string, 
 	if password == "" {
 		return store.Person{}, ErrPasswordEmpty
 	}
-	return s.addPerson(ctx, store.Person{Name: name, Role: RoleAdmin, Lang: lang}, password,
+	if p.Role = RoleAdmin; !isZone(p.Zone) {
+		p.Zone = ""
+	}
+	return s.addPerson(ctx, p, password,
 		func(others []store.Person) error {
 			if len(others) > 0 {
 				return ErrSetUp

@@ -42,23 +42,24 @@ func TestSetUp(t *testing.T) {
 	if again, _ := h.SetupCode(ctx); again != code {
 		t.Error("another code after a restart")
 	}
+	ada := store.Person{Name: "ada", Lang: "en", Zone: "Asia/Shanghai"}
 	for _, wrong := range []string{"", "AAAA-AAAA", code[:8], code + "A"} {
-		if _, err := h.SetUp(ctx, wrong, "ada", "en", "correct horse", account.Browser{}); !errors.Is(err,
+		if _, err := h.SetUp(ctx, wrong, ada, "correct horse", account.Browser{}); !errors.Is(err,
 			account.ErrSetupCode) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 	for _, password := range []string{"", "short"} {
-		if _, err := h.SetUp(ctx, code, "ada", "en", password, account.Browser{}); err == nil {
+		if _, err := h.SetUp(ctx, code, ada, password, account.Browser{}); err == nil {
 			t.Errorf("the password %q is good", password)
 		}
 	}
-	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), "ada", "en",
+	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), ada,
 		"correct horse", account.Browser{})
-	if err != nil || p.Role != account.RoleAdmin {
+	if err != nil || p.Role != account.RoleAdmin || p.Zone != "Asia/Shanghai" || p.Lang != "en" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if _, err := h.SetUp(ctx, code, "eve", "en", "correct horse", account.Browser{}); !errors.Is(err,
+	if _, err := h.SetUp(ctx, code, store.Person{Name: "eve"}, "correct horse", account.Browser{}); !errors.Is(err,
 		account.ErrSetUp) {
 		t.Errorf("a second one: %v", err)
 	}

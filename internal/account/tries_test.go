@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/store"
 )
 
 // Ten thousand concurrent guesses from five thousand addresses at two instances cause at most a
@@ -194,7 +195,7 @@ func TestSetUpAtOnce(t *testing.T) {
 	var made atomic.Int64
 	for i := range 6 {
 		wg.Go(func() {
-			_, err := h.SetUp(context.WithoutCancel(ctx), code, fmt.Sprint("person ", i), "en",
+			_, err := h.SetUp(context.WithoutCancel(ctx), code, store.Person{Name: fmt.Sprint("person ", i)},
 				"correct horse", account.Browser{})
 			if err == nil {
 				made.Add(1)

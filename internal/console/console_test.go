@@ -160,11 +160,15 @@ func TestFirstRun(t *testing.T) {
 	}
 	form.Set("name", "ada")
 	form.Set("password", "correct horse")
+	form.Set("zone", "Asia/Shanghai")
+	if a := r.get("/setup?code=" + code); !strings.Contains(a.text, `value="`+code+`"`) {
+		t.Errorf("the address that the server prints shows %s", a.text)
+	}
 	if a := r.post("/setup", form); a.at() != "/guide" || !strings.Contains(a.text, "Hello, ada") {
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	p, err := r.Store.People.ByName(t.Context(), "ada")
-	if err != nil || p.Role != account.RoleAdmin || p.Lang != "en" {
+	if err != nil || p.Role != account.RoleAdmin || p.Lang != "en" || p.Zone != "Asia/Shanghai" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// Nobody else can.

@@ -44,7 +44,8 @@ func (s *Server) createFirstAccount(v *page.Visit) {
 		f.Wrong = wrong
 		v.Render(status, setupPage(v, f))
 	}
-	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.Lang), v.FormValue("password"), s.browser(v))
+	p, err := s.Accounts.SetUp(v.Context(), f.Code,
+		store.Person{Name: f.Name, Lang: string(v.Lang), Zone: v.FormValue("zone")}, v.FormValue("password"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrSetUp):
 		v.Redirect("/signin")

@@ -30,8 +30,10 @@ func firstRun(t *testing.T, l look) {
 	}
 	b.Fill("[name=code]", code)
 	b.Type("[name=password]", adaPassword)
+	b.WaitUntil("document.querySelector('[name=zone]').value === Intl.DateTimeFormat().resolvedOptions().timeZone")
 	b.Press("\r")
 	b.WaitText("main", l.in("你好，", "Hello, ")+ada)
+	b.WaitUntil(l.in("!/正在查找/", "!/Looking around/") + ".test(document.querySelector('#found').textContent)")
 	l.right(t, b)
 	for _, setupPath := range []string{"glasses", "board", "agent"} {
 		b.WaitVisible("main a[href='/guide/" + setupPath + "']")

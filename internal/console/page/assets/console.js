@@ -10,6 +10,7 @@
 //   data-echo="#id"      shows the value of a slider
 //   data-submits         sends its form when it changes
 //   data-zone="#id"      types the time zone of the browser into a field
+//   data-own-zone        a field that has the time zone of the browser from the beginning
 //   data-focus           gets the focus when it appears
 //   data-enter           a text of several lines that Enter sends; Shift+Enter breaks a line;
 //                        data-enter="empty" is sent also if nothing was typed
@@ -48,11 +49,14 @@
     }
   }
 
+  const ownZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+  for (const field of document.querySelectorAll("[data-own-zone]")) field.value = ownZone();
+
   document.addEventListener("click", e => {
     const button = e.target.closest("[data-copy], [data-opens], [data-closes], [data-zone]");
     if (!button) return;
     if (button.dataset.copy) copy(button);
-    if (button.dataset.zone) document.querySelector(button.dataset.zone).value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (button.dataset.zone) document.querySelector(button.dataset.zone).value = ownZone();
     if (button.dataset.opens) document.querySelector(button.dataset.opens)?.showModal();
     if ("closes" in button.dataset) button.closest("dialog")?.close();
   });
