@@ -50,8 +50,8 @@ func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 	return err
 }
 
-// isZone reports whether a time zone has a name. Go accepts "Local", but it means a different zone on
-// each machine.
+// isZone reports whether a time zone has a name. Go accepts "Local", but it means a different zone
+// on each machine.
 func isZone(name string) bool {
 	_, err := time.LoadLocation(name)
 	return err == nil && name != "Local"

@@ -62,9 +62,9 @@ func setupCode(k *seal.Key) string {
 	return string(code[:4]) + "-" + string(code[4:])
 }
 
-// SetUp opens the first account, as an administrator. A time zone that is unknown counts as none. Of
-// several concurrent calls one succeeds. The error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp], or states why the name or the
-// password is invalid.
+// SetUp opens the first account, as an administrator. A time zone that is unknown counts as none.
+// Of several concurrent calls one succeeds. The error is [ErrSetupCode], [ErrTries], [ErrBusy],
+// [ErrSetUp], or states why the name or the password is invalid.
 func (s *Service) SetUp(ctx context.Context, code string, p store.Person, password string,
 	by Browser) (store.Person, error) {
 	people, err := s.db.People.All(ctx)
