@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/leonelquinteros/gotext"
-	"golang.org/x/text/language"
-	"golang.org/x/text/language/display"
 )
 
 // files has a PO file for each language but English, named by the language; nil: none.
@@ -41,8 +39,10 @@ func sourceFiles() fs.FS {
 
 // catalog is a PO file.
 type catalog struct {
-	tag   string // of BCP 47
-	texts map[Message]string
+	tag         string // of BCP 47
+	name        string // of the language, in that language
+	englishName string
+	texts       map[Message]string
 }
 
 // catalogs has a catalog for each language but English. A catalog is parsed when it is needed
@@ -75,7 +75,12 @@ var catalogs = sync.OnceValue(func() map[Lang]func() *catalog {
 func parse(text []byte) *catalog {
 	po := gotext.NewPo()
 	po.Parse(text)
-	c := &catalog{strings.ReplaceAll(po.Language, "_", "-"), map[Message]string{}}
+	c := &catalog{
+		tag:         strings.ReplaceAll(po.Language, "_", "-"),
+		name:        po.GetDomain().Headers.Get("X-Native-Name"),
+		englishName: po.GetDomain().Headers.Get("X-English-Name"),
+		texts:       map[Message]string{},
+	}
 	for id, t := range po.GetDomain().GetTranslations() {
 		if t.IsTranslated() && id != "" {
 			c.texts[Message(id)] = t.Get()
@@ -137,10 +142,23 @@ func (m Message) english() string {
 }
 
 // Name returns the name of the language in that language, such as "中文".
-func (l Lang) Name() string { return display.Self.Name(language.Make(string(l))) }
+//
+// The translation itself says it: the table of all languages in golang.org/x/text/language/display
+// is 2 MB of the program.
+func (l Lang) Name() string {
+	if c := catalogs()[l]; c != nil {
+		return c().name
+	}
+	return "English"
+}
 
 // EnglishName returns the name of the language in English.
-func (l Lang) EnglishName() string { return display.English.Languages().Name(language.Make(string(l))) }
+func (l Lang) EnglishName() string {
+	if c := catalogs()[l]; c != nil {
+		return c().englishName
+	}
+	return "English"
+}
 
 // IsWide reports whether the characters of the language are about twice as wide as Latin ones.
 func (l Lang) IsWide() bool { return slices.Contains([]Lang{"ja", "ko", "zh"}, l) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"patchbay/internal/i18n"
@@ -44,5 +45,22 @@ func TestLocalize(t *testing.T) {
 	if err := (i18n.Message("it cannot be read: %v")).Errorf(io.ErrUnexpectedEOF); !errors.Is(err,
 		io.ErrUnexpectedEOF) {
 		t.Errorf("%v has forgotten its cause", err)
+	}
+}
+
+// A copied file whose header still names the language that it was copied from would offer the same
+// language twice.
+func TestLanguageNames(t *testing.T) {
+	seen := map[string]i18n.Lang{}
+	for _, l := range i18n.Languages() {
+		for _, name := range slices.Compact([]string{l.Name(), l.EnglishName()}) {
+			if other, taken := seen[name]; taken || name == "" {
+				t.Errorf("%s: the name %q is empty, or also that of %q", l, name, other)
+			}
+			seen[name] = l
+		}
+	}
+	if zh := i18n.Lang("zh"); zh.Name() != "中文" || zh.EnglishName() != "Chinese" {
+		t.Errorf("Chinese is called %q, %q", zh.Name(), zh.EnglishName())
 	}
 }
