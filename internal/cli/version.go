@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,9 +11,13 @@ import (
 	"patchbay/internal/licenses"
 )
 
-// release is the version of a released binary, set when it is linked
-// (-ldflags "-X main.release=v1.2.3").
-var release string
+// What tools/release stamps into a binary when it links it (-ldflags "-X ..."). Without, the
+// go command's own stamp is used.
+var (
+	release  string // version, such as 1.2.3
+	revision string // commit, hexadecimal
+	date     string // of that commit, RFC 3339
+)
 
 type versionCmd struct {
 	Licenses bool `help:"Print the licences of all components of the program."`
@@ -30,6 +35,7 @@ func (versionCmd) Help() string {
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"` // of the revision, RFC 3339
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 	SQLite   string `json:"sqlite_driver,omitempty"`
@@ -47,31 +53,31 @@ func (c *versionCmd) Run(sh *shell) error {
 }
 
 func (b build) print(w io.Writer) {
-	revision := ""
+	source := ""
 	if b.Revision != "" {
-		revision = " (" + b.Revision + ")"
+		source = " (" + b.Revision + strings.TrimSuffix(" "+b.Date, " ") + ")"
 	}
-	fmt.Fprintf(w, "patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, revision, b.Go, b.Platform, b.SQLite,
+	fmt.Fprintf(w, "patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, source, b.Go, b.Platform, b.SQLite,
 		b.Postgres)
 }
 
 func thisBuild() build {
-	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: release, Revision: revision, Date: date, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	if b.Version == "" {
-		b.Version = strings.Trim(info.Main.Version, "()")
-	}
-	if b.Version == "" {
-		b.Version = "devel"
-	}
+	b.Version = cmp.Or(b.Version, strings.Trim(info.Main.Version, "()"), "devel")
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			b.Revision = s.Value[:12]
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = cmp.Or(b.Revision, s.Value)
+		case "vcs.time":
+			b.Date = cmp.Or(b.Date, s.Value)
 		}
 	}
+	b.Revision = b.Revision[:min(len(b.Revision), 12)]
 	for _, m := range info.Deps {
 		switch m.Path {
 		case "modernc.org/sqlite":

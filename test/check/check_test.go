@@ -205,7 +205,7 @@ func TestPages(t *testing.T) {
 	if res := checkPages(t.Context(), folder); res.state != failed || res.more != missing+"\n"+stale {
 		t.Errorf("the result is %+v", res)
 	}
-	if res := command(t.Context(), "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate",
+	if res := command(t.Context(), "", nil, "go", "tool", "-modfile=tools/tools.mod", "templ", "generate",
 		"-path", folder); res.state != passed {
 		t.Fatalf("%+v", res)
 	}

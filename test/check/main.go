@@ -104,7 +104,7 @@ func checkSource(ctx context.Context, o options, r *report) {
 		return command(ctx, "", nil, "go", append([]string{"vet"}, o.packages...)...)
 	})
 	r.step(ctx, "staticcheck", func(ctx context.Context) result {
-		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "staticcheck"},
+		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/tools.mod", "staticcheck"},
 			o.packages...)...)
 	})
 	if o.whole() {

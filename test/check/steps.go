@@ -62,7 +62,7 @@ func checkVulnerabilities(ctx context.Context) result {
 	if !reachable(ctx, database+"/index/db.json") {
 		return result{state: skipped, note: "its data cannot be reached (" + database + ")"}
 	}
-	return command(ctx, "", nil, "go", "tool", "-modfile=tools/go.mod", "govulncheck", "./...")
+	return command(ctx, "", nil, "go", "tool", "-modfile=tools/tools.mod", "govulncheck", "./...")
 }
 
 func reachable(ctx context.Context, address string) bool {

@@ -46,7 +46,7 @@ func checkPages(ctx context.Context, pages string) result {
 	if err != nil {
 		return result{state: failed, note: err.Error()}
 	}
-	if res := command(ctx, "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate",
+	if res := command(ctx, "", nil, "go", "tool", "-modfile=tools/tools.mod", "templ", "generate",
 		"-path", folder); res.state != passed {
 		return res
 	}
@@ -66,7 +66,7 @@ func checkPages(ctx context.Context, pages string) result {
 		}
 	}
 	if len(stale) > 0 {
-		return result{state: failed, note: "run: go tool -modfile=tools/go.mod templ generate -path " + pages,
+		return result{state: failed, note: "run: go tool -modfile=tools/tools.mod templ generate -path " + pages,
 			more: strings.Join(stale, "\n")}
 	}
 	return result{state: passed}

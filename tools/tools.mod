@@ -30,3 +30,6 @@ require (
 	golang.org/x/vuln v1.8.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )
+
+// Root certificates of the images that tools/release makes; it reads the file, nothing imports it.
+require golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d // indirect
