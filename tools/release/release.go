@@ -97,6 +97,7 @@ func (r *build) bundle(ctx context.Context, binaries []binary) error {
 		}
 	}
 	group.Go(func() error { return r.images(ctx, binaries) })
+	group.Go(r.deployment)
 	return group.Wait()
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -67,6 +69,7 @@ func TestRelease(t *testing.T) {
 		checkLayout(t, func(name string) []byte { return readFile(t, layout, name) })
 	})
 	t.Run("docker", func(t *testing.T) { checkDocker(t, readTar(t, readFile(t, folder, name+"_docker.tar"))) })
+	t.Run("container", func(t *testing.T) { checkContainer(t, readTar(t, readFile(t, folder, name+"_docker.tar"))) })
 	t.Run("components", func(t *testing.T) { checkComponents(t, readFile(t, folder, name+".cdx.json")) })
 	t.Run("formula", func(t *testing.T) {
 		formula := string(readFile(t, folder, "homebrew/patchbay.rb"))
