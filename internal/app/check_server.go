@@ -67,6 +67,18 @@ const (
 	msgAdviceListen = i18n.Message("%v.")
 )
 
+// ExamineReady only checks that a server runs on the data folder and is ready. It is for container
+// platforms, which ask every few seconds: it opens neither the database nor other connections.
+func ExamineReady(ctx context.Context, c *config.Config, r *check.Report) {
+	r.Explain = Explain
+	if _, err := FindRunning(c.Data); err != nil {
+		r.Error(msgCheckServer.With(), err, check.AdviceServe.With(r.Flags))
+		return
+	}
+	e := &examination{Report: r, settings: c}
+	e.checkServer(ctx)
+}
+
 // checkServer checks the server that runs on the data folder, or whether one could run.
 func (e *examination) checkServer(ctx context.Context) {
 	name := msgCheckServer.With()

@@ -12,6 +12,7 @@ import (
 )
 
 type doctorCmd struct {
+	Ready     bool `help:"Only check that the server runs and is ready, for container platforms."`
 	dataFlags `embed:""`
 }
 
@@ -22,6 +23,7 @@ func (doctorCmd) Help() string {
 Examples:
 
     patchbay doctor
+    patchbay doctor --ready
     patchbay doctor --data /var/lib/patchbay --json`
 }
 
@@ -33,9 +35,13 @@ const (
 // Run runs all checks.
 func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
 	r := &check.Report{Lang: sh.lang, Flags: c.retryFlags(), EnglishNames: sh.json}
-	if settings, err := c.load(sh); err != nil {
+	settings, err := c.load(sh)
+	switch {
+	case err != nil:
 		r.Fail(msgCheckSettings.With(), check.Verbatim(sh.settingsProblem(err)), adviceSettings.With(r.Flags))
-	} else {
+	case c.Ready:
+		app.ExamineReady(ctx, settings, r)
+	default:
 		r.OK(msgCheckSettings.With(), msgSettingsGood.With())
 		app.Examine(ctx, settings, thisBuild().Version, r)
 	}

@@ -262,3 +262,15 @@ func TestDoctorDamaged(t *testing.T) {
 		t.Errorf("doctor says\n%s", o.stdout)
 	}
 }
+
+// With --ready, doctor fails unless a server runs and is ready.
+func TestDoctorReady(t *testing.T) {
+	d := newDesk(t)
+	d.serve()
+	if got := d.do("", "doctor", "--ready"); got.code != exitOK || !strings.HasPrefix(got.stdout, "ok ") {
+		t.Errorf("while a server runs: %+v", got)
+	}
+	if got := blankDesk(t).do("", "doctor", "--ready"); got.code != exitFailed || !strings.Contains(got.stdout, "patchbay serve") {
+		t.Errorf("without a server: %+v", got)
+	}
+}

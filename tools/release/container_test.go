@@ -70,6 +70,11 @@ func checkContainer(t *testing.T, files map[string]entry) {
 		text, err := os.ReadFile(log)
 		return err == nil && strings.Contains(string(text), "setup code")
 	})
+	check := exec.CommandContext(ctx, config.Config.Healthcheck.Test[1], config.Config.Healthcheck.Test[2:]...)
+	check.Dir, check.Env, check.SysProcAttr = cmd.Dir, cmd.Env, cmd.SysProcAttr
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("the health check: %v\n%s", err, out)
+	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

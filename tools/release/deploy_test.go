@@ -262,7 +262,8 @@ func TestContainerfile(t *testing.T) {
 	want := (&build{}).runConfig()
 	lines := []string{"USER " + want.User, "WORKDIR " + want.WorkingDir, "VOLUME " + imageData, "EXPOSE " + imagePort + "/tcp",
 		"ENV " + strings.Join(want.Env, " "), "STOPSIGNAL " + want.StopSignal, `ENTRYPOINT ["` + want.Entrypoint[0] + `"]`,
-		`CMD ["` + want.Cmd[0] + `"]`}
+		`CMD ["` + want.Cmd[0] + `"]`,
+		`  CMD ["` + strings.Join(want.Healthcheck.Test[1:], `", "`) + `"]`}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
 	lines = append(lines, "FROM docker.io/library/golang:"+string(version[1])+" AS build")
 	for _, l := range lines {

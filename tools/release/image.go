@@ -81,6 +81,17 @@ type runConfig struct {
 	WorkingDir   string
 	Labels       map[string]string
 	StopSignal   string
+	Healthcheck  *healthcheck
+}
+
+// healthcheck is an extension of Docker's, which others ignore (OCI config.md, "Properties reserved
+// for implementations", and moby/docker-image-spec). Times are in nanoseconds.
+type healthcheck struct {
+	Test              []string
+	Interval, Timeout time.Duration
+	StartPeriod       time.Duration
+	StartInterval     time.Duration
+	Retries           int
 }
 
 type imageHistory struct {
@@ -203,6 +214,8 @@ func (r *build) runConfig() runConfig {
 		WorkingDir: imageData,
 		Labels:     r.labels(),
 		StopSignal: "SIGTERM",
+		Healthcheck: &healthcheck{Test: []string{"CMD", "/usr/bin/patchbay", "doctor", "--ready"}, Interval: 30 * time.Second,
+			Timeout: 10 * time.Second, StartPeriod: time.Minute, StartInterval: 2 * time.Second, Retries: 3},
 	}
 }
 
