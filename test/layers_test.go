@@ -32,7 +32,8 @@ var allowedImports = map[string][]string{
 	"pin": {"jsonrpc", "tool"}, "roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
 	"tracing":           {"check", "i18n"},
 	"i18n/translations": {"i18n"}, // only programs need it
-	"licenses":          nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
+	"service":           {"i18n"}, "upgrade": {"i18n"},
+	"licenses": nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
 	"account":        {"check", "i18n", "seal", "store"},
 	"oidc":           {"check", "i18n"},
@@ -105,12 +106,12 @@ var allowedImports = map[string][]string{
 	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk", "tracing"},
 
 	// Only app imports everything.
-	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "discovery", "mcpregistry", "oauth", "oidc",
-		"pin", "plug", "voice"}, baseLayers...),
+	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "discovery", "mcpregistry",
+		"oauth", "oidc", "pin", "plug", "service", "upgrade", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.
 	"cli": {"api", "app", "backup", "check", "config", "control", "i18n", "licenses", "mcpregistry", "observe",
-		"pin", "plug", "problem",
+		"pin", "plug", "service", "upgrade", "problem",
 		"qr", "settings", "talk", "tool", "voice"},
 }
 

@@ -75,7 +75,9 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	db, err := store.Open(ctx, storeOptions(c, version))
+	options := storeOptions(c, version)
+	options.BeforeMigrate = func(ctx context.Context, p store.Pending) error { return backUpFirst(ctx, c, own, p, log) }
+	db, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, Explain(err)
 	}

@@ -40,6 +40,8 @@ func Examine(ctx context.Context, c *config.Config, version string, r *check.Rep
 	e := &examination{Report: r, settings: c, log: slog.New(slog.DiscardHandler)}
 	e.checkFolder()
 	store.CheckSpace(r, c.Data)
+	e.checkUpgrade()
+	e.checkService(ctx)
 	seal.CheckKey(r, c.Secret, c.Data, HasData(c))
 	e.checkCertificate(time.Now())
 	e.checkSpeech(ctx)

@@ -186,6 +186,17 @@ type cli struct {
 		Node    simulateNodeCmd    `cmd:"" help:"Simulate one or more OpenClaw nodes against any server."`
 	} `cmd:"" group:"try" help:"Simulated devices."`
 
+	Service struct {
+		Install   serviceInstallCmd   `cmd:"" help:"Install and start the server as a service of this machine."`
+		Status    serviceStatusCmd    `cmd:"" help:"Show whether the service is installed and runs."`
+		Logs      serviceLogsCmd      `cmd:"" help:"Show the log of the service."`
+		Uninstall serviceUninstallCmd `cmd:"" help:"Stop and remove the service."`
+		Run       serviceRunCmd       `cmd:"" hidden:"" help:"Run a command as a service does."`
+		Unit      serviceUnitCmd      `cmd:"" hidden:"" help:"Print the systemd unit of the packages."`
+	} `cmd:"" group:"care" help:"The server as a service."`
+	Upgrade struct {
+		Check upgradeCheckCmd `cmd:"" help:"See whether there is a newer release."`
+	} `cmd:"" group:"care" help:"Newer releases."`
 	Config struct {
 		Check   configCheckCmd   `cmd:"" help:"Validate the settings."`
 		Default configDefaultCmd `cmd:"" help:"Print a configuration file that explains every setting."`
@@ -208,6 +219,7 @@ type cli struct {
 	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
 	Help        helpCmd       `cmd:"" group:"care" help:"Show the help of a command."`
 	Completion  completionCmd `cmd:"" group:"care" help:"Print a shell completion script."`
+	Man         manCmd        `cmd:"" group:"care" help:"Print the manual page, or write all of them to a folder."`
 }
 
 var commandGroups = kong.ExplicitGroups([]kong.Group{

@@ -61,7 +61,7 @@ const msgInterrupted = i18n.Message("interrupted")
 // needSettings reports whether a command line can have flags for settings, or list them. They are
 // more than all other flags, and making them takes most of the time of a short command.
 func needSettings(args []string) bool {
-	for _, name := range []string{"serve", "config", "completion"} {
+	for _, name := range []string{"serve", "config", "completion", "man"} {
 		if slices.Contains(args, name) {
 			return true
 		}

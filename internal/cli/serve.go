@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
+	"patchbay/internal/service"
 )
 
 type serveCmd struct {
@@ -44,6 +45,9 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	var demo demoBoard
 	defer demo.close()
 	_, watched := terminal(sh.stderr)
+	systemd := service.NewNotifier(sh.getenv("NOTIFY_SOCKET"))
+	// Without systemd's answer nothing is different, so that errors do not matter.
+	defer context.AfterFunc(ctx, func() { systemd.Stopping() })() //nolint:errcheck // see above
 	options := app.Options{
 		Version: thisBuild().Version, Demo: c.Demo, New: c.New, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
 		Ready: func(url string, b *app.Base) {
@@ -51,6 +55,7 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 				fmt.Fprintln(sh.stderr, msgServes.In(sh.lang, url, b.Config.Data))
 			}
 			c.printStartup(ctx, sh, url, b)
+			systemd.Ready() //nolint:errcheck // see above
 			if c.Demo {
 				demo.start(ctx, url)
 			}

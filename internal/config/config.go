@@ -53,6 +53,13 @@ type Config struct {
 	Audit    Audit    `key:"audit" doc:"Audit trail of tool calls: who called what, when, and the outcome."`
 	Metrics  Metrics  `key:"metrics" doc:"Metrics for Prometheus."`
 	OTLP     OTLP     `key:"otlp" doc:"Traces for OpenTelemetry."`
+	Upgrade  Upgrade  `key:"upgrade" doc:"Newer versions of the program."`
+}
+
+// Upgrade configures what happens around a change of the program's version.
+type Upgrade struct {
+	Feed    string `key:"feed" doc:"Address of the description of the newest release (latest.json) that the command upgrade check reads; empty means none. Nothing else reads it, and nothing is downloaded or installed by itself."`
+	Backups int    `key:"backups" default:"3" min:"0" max:"100" doc:"How many backups are kept in before-upgrade in the data folder: one is made before a newer version changes the SQLite database. 0 means that none is made."`
 }
 
 // OIDC configures the OpenID provider at which people may sign in.

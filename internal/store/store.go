@@ -58,6 +58,17 @@ type Options struct {
 	// MaxConns limits the connections to PostgreSQL, two of which are reserved for long-running
 	// statements, and the read connections to SQLite; 0 means 12.
 	MaxConns int
+	// BeforeMigrate is called before migrations change a database that has been used. An error of
+	// it leaves the database as it is. It may be nil.
+	BeforeMigrate func(context.Context, Pending) error
+}
+
+// Pending describes migrations that are about to be applied.
+type Pending struct {
+	DB       *DB   // only [DB.Snapshot], [DB.Dialect] and [DB.Size] work yet
+	From, To int64 // newest migration of the database, and of this program
+	// Version is the version of the program that migrated the database before; empty: unknown.
+	Version string
 }
 
 // DB is an open database. Each exported field accesses one group of tables.
@@ -123,7 +134,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.migrate(ctx, o.Version); err != nil {
+	if err := db.migrate(ctx, o); err != nil {
 		db.closePools()
 		return nil, err
 	}
@@ -241,7 +252,7 @@ func escapePath(p string) string {
 	return (&url.URL{Path: filepath.ToSlash(p)}).EscapedPath()
 }
 
-func (db *DB) migrate(ctx context.Context, version string) error {
+func (db *DB) migrate(ctx context.Context, o Options) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -266,6 +277,9 @@ func (db *DB) migrate(ctx context.Context, version string) error {
 	if err := db.checkNotNewer(ctx); err != nil {
 		return err
 	}
+	if err := db.announce(ctx, p, o.BeforeMigrate); err != nil {
+		return err
+	}
 	done, err := p.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("bring the database up to date: %w", err)
@@ -273,7 +287,7 @@ func (db *DB) migrate(ctx context.Context, version string) error {
 	if len(done) == 0 {
 		return nil
 	}
-	return db.recordVersion(ctx, version)
+	return db.recordVersion(ctx, o.Version)
 }
 
 // Close commits the queued writes and closes the database. Further calls do nothing.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/pressly/goose/v3"
 )
 
 // NewerError reports that the schema is of a newer version of the program. It matches [ErrNewer].
@@ -39,11 +41,49 @@ func (db *DB) checkNotNewer(ctx context.Context) error {
 		Scan(&e.State); err != nil || e.State <= known {
 		return err
 	}
-	if there, err := db.hasTable(ctx, "written_by"); err == nil && there {
-		// Without the version, the error is still useful.
-		db.w.QueryRowContext(ctx, `SELECT version FROM written_by ORDER BY state DESC LIMIT 1`).Scan(&e.Version) //nolint:errcheck // see above
-	}
+	e.Version = db.writtenBy(ctx)
 	return e
+}
+
+// writtenBy returns the version of the program that migrated the database; empty: unknown.
+func (db *DB) writtenBy(ctx context.Context) (version string) {
+	if there, err := db.hasTable(ctx, "written_by"); err == nil && there {
+		// Texts are useful without the version too.
+		db.w.QueryRowContext(ctx, `SELECT version FROM written_by ORDER BY state DESC LIMIT 1`).Scan(&version) //nolint:errcheck // see above
+	}
+	return version
+}
+
+// announce calls before if migrations of a used database are pending.
+func (db *DB) announce(ctx context.Context, p *goose.Provider, before func(context.Context, Pending) error) error {
+	if before == nil {
+		return nil
+	}
+	if there, err := db.hasTable(ctx, "goose_db_version"); err != nil || !there {
+		return err // nothing is lost with a new database
+	}
+	pending := Pending{DB: db, Version: db.writtenBy(ctx)}
+	var err error
+	if pending.From, pending.To, err = p.GetVersions(ctx); err != nil {
+		return fmt.Errorf("look whether the database is up to date: %w", err)
+	}
+	if pending.From == 0 || pending.From >= pending.To {
+		return nil
+	}
+	return before(ctx, pending)
+}
+
+// Size returns the size of the SQLite database in bytes, with what is in its log; 0 for PostgreSQL.
+func (db *DB) Size() (size int64) {
+	if db.path == "" {
+		return 0
+	}
+	for _, file := range []string{db.path, db.path + "-wal"} {
+		if info, err := os.Stat(file); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
 }
 
 // recordVersion records which program version migrated the database to its current state.

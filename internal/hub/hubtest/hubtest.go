@@ -64,7 +64,7 @@ var Secret = strings.Repeat("5e", 32)
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
 	ctx := context.Background()
-	if o.DB == (store.Options{}) {
+	if o.DB.URL == "" && o.DB.Folder == "" {
 		o.DB.Folder = t.TempDir()
 	}
 	r := &Rig{Store: storetest.Open(t, o.DB), bots: map[int64]talk.Bot{}}

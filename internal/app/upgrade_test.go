@@ -1,0 +1,210 @@
+package app
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/backup"
+	"patchbay/internal/check"
+	"patchbay/internal/service"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+// outdate takes back the newest migration, so that the database is of the version before.
+func outdate(t *testing.T, o store.Options) {
+	t.Helper()
+	driver, name := "pgx", o.URL
+	if name == "" {
+		driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	number, undo := newestMigration(t)
+	if _, err := db.Exec(undo); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`DELETE FROM goose_db_version WHERE version_id = $1`, number); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newestMigration returns the number of the newest migration, and what takes it back.
+func newestMigration(t *testing.T) (number int, undo string) {
+	t.Helper()
+	files, err := filepath.Glob("../store/migrations/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations, %v", len(files), err)
+	}
+	newest := slices.Max(files)
+	text, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(filepath.Base(newest), "%d_", &number); err != nil {
+		t.Fatal(err)
+	}
+	_, undo, _ = strings.Cut(string(text), "-- +goose Down")
+	return number, undo
+}
+
+// stateOf returns the newest migration of a database file.
+func stateOf(t *testing.T, file string) (state int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(`SELECT MAX(version_id) FROM goose_db_version`).Scan(&state); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// A database of an older version is copied before it is changed, and the copy can be restored.
+func TestBackupBeforeMigration(t *testing.T) {
+	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
+		c := configOf(t, o.Folder, o.URL)
+		var logged bytes.Buffer
+		open := func(version string) {
+			t.Helper()
+			b, err := OpenBase(t.Context(), c, version, slog.New(slog.NewTextHandler(&logged, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		folder := filepath.Join(o.Folder, upgradeFolder)
+		open("v1.2.3")
+		open("v1.2.3")
+		if _, err := os.Stat(folder); err == nil {
+			t.Fatal("a backup was made although nothing was to be changed")
+		}
+		outdate(t, o)
+		open("v1.3.0")
+		if o.URL != "" {
+			if !strings.Contains(logged.String(), "pg_dump") {
+				t.Errorf("logged %s", logged.String())
+			}
+			return
+		}
+		list, err := filepath.Glob(filepath.Join(folder, "*-v1.2.3.tar.gz"))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		file := filepath.Join(o.Folder, store.FileName)
+		newest, _ := newestMigration(t)
+		if got := stateOf(t, file); got != newest {
+			t.Errorf("migrated to %d", got)
+		}
+		restore(t, list[0], o.Folder)
+		if got := stateOf(t, file); got >= newest {
+			t.Errorf("restored: %d", got)
+		}
+		open("v1.3.0") // and again
+	})
+}
+
+func restore(t *testing.T, file, folder string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if m, err := backup.Stage(t.Context(), f, "", folder, ""); err != nil || m.Version != "v1.2.3" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if _, err := backup.Swap(folder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackupsTurnedOff(t *testing.T) {
+	o := store.Options{Folder: t.TempDir()}
+	b, err := openAt(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close() //nolint:errcheck // nothing was written
+	outdate(t, o)
+	c := *configOf(t, o.Folder, "")
+	c.Upgrade.Backups = 0
+	var logged bytes.Buffer
+	b, err = OpenBase(t.Context(), &c, "v2", slog.New(slog.NewTextHandler(&logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close() //nolint:errcheck // nothing was written
+	if _, err := os.Stat(filepath.Join(o.Folder, upgradeFolder)); err == nil ||
+		!strings.Contains(logged.String(), "no backup is made") {
+		t.Errorf("logged %s", logged.String())
+	}
+}
+
+func TestKeepNewest(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"20260101-000000-v1.tar.gz", "20260201-000000-v1.tar.gz", "20260301-000000-v2.tar.gz",
+		"20260401-000000-v3.tar.gz.part", "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keepNewest(folder, 2); err != nil {
+		t.Fatal(err)
+	}
+	list, _ := os.ReadDir(folder)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "20260201-000000-v1.tar.gz 20260301-000000-v2.tar.gz notes.txt" {
+		t.Error(got)
+	}
+}
+
+func TestRoomForBackup(t *testing.T) {
+	if _, known := store.FreeSpace(t.TempDir()); !known {
+		t.Skip("the system does not tell how much is free")
+	}
+	if _, _, ok := roomForBackup(t.TempDir(), 1<<60); ok {
+		t.Error("there is room for an exbibyte")
+	}
+	if _, _, ok := roomForBackup(t.TempDir(), 1<<20); !ok {
+		t.Error("there is no room for a mebibyte")
+	}
+}
+
+func TestReportService(t *testing.T) {
+	for want, s := range map[string]service.State{
+		"ok":   {File: "patchbay.service", Running: true, AtBoot: true},
+		"warn": {File: "patchbay.service", Running: true},
+		"wArn": {File: "patchbay.service", Detail: "failed (exit-code)"},
+	} {
+		var r check.Report
+		if reportService(&r, s); len(r.Findings) != 1 || string(r.Findings[0].State) != strings.ToLower(want) {
+			t.Errorf("%+v: %+v", s, r.Findings)
+		}
+	}
+}
+
+// The service manager waits longer than the server takes to stop.
+func TestStopTimeout(t *testing.T) {
+	if needs := drainLimit + lastWords + 10*time.Second; service.StopTimeout < needs {
+		t.Errorf("%v, and it needs %v", service.StopTimeout, needs)
+	}
+}
