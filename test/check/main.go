@@ -113,6 +113,7 @@ func checkSource(ctx context.Context, o options, r *report) {
 	}
 	if o.whole() && !o.short {
 		r.step(ctx, "govulncheck", checkVulnerabilities)
+		r.step(ctx, "packages", checkPackages)
 	}
 }
 
