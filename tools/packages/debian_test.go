@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -119,7 +120,7 @@ func (d debian) serve() (stop func()) {
 
 // changing are what installing any package changes.
 var changing = []string{"var/lib/dpkg", "var/log", "var/cache", "tmp", "etc/passwd-", "etc/shadow-", "etc/group-",
-	"etc/gshadow-", "etc/subuid-", "etc/subgid-", "etc/.pwd.lock", "proc", "sys", "dev"}
+	"etc/gshadow-", "etc/subuid-", "etc/subgid-", "etc/.pwd.lock", "proc", "sys", "dev", "run"}
 
 // files lists everything in it.
 func (d debian) files() (list []string) {
@@ -175,6 +176,7 @@ func TestDebian(t *testing.T) {
 	if out := d.patchbay("ask", "parrot", "is the kettle on?"); !strings.Contains(out, "is the kettle on?") {
 		t.Errorf("the bot answers %s", out)
 	}
+	turn := firstTurn(d.patchbay("bot", "show", "parrot", "--json"))
 	stop()
 
 	d.install(whole(t, "1.2.0", "deb"))
@@ -182,8 +184,8 @@ func TestDebian(t *testing.T) {
 		t.Errorf("the upgrade changed the settings: %s", got)
 	}
 	stop = d.serve()
-	if out := d.patchbay("bot", "show", "parrot", "--json"); !strings.Contains(out, "is the kettle on?") {
-		t.Errorf("the question is not in the records any more: %s", out)
+	if out := d.patchbay("bot", "show", "parrot", "--json"); turn == "" || firstTurn(out) != turn {
+		t.Errorf("turn %q is not in the records any more: %s", turn, out)
 	}
 	stop()
 
@@ -206,6 +208,17 @@ func TestDebian(t *testing.T) {
 	if now := d.run("cat", "/etc/passwd", "/etc/group"); now != accounts {
 		t.Errorf("accounts before:\n%s\nafter:\n%s", accounts, now)
 	}
+}
+
+// turnID matches the id of a turn in the records of a bot.
+var turnID = regexp.MustCompile(`"turn": "([^"]+)"`)
+
+// firstTurn returns the id of the newest turn; empty: there is none.
+func firstTurn(records string) string {
+	if m := turnID.FindStringSubmatch(records); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // verifyUnit has systemd of the new system read the unit.

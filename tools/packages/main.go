@@ -1,10 +1,10 @@
 // Command packages makes packages of Linux distributions from a binary: .deb, .rpm and .apk.
 //
-//	go run -C tools/packages . -binary PATH -arch amd64 -version 1.2.3 -time 1764000000 -out DIR
+//	go run -C tools/packages . -binary PATH -arch amd64 -version 1.2.3 -time SECONDS -out DIR
 //
 // It prints the paths of the packages. They have the program, a service file (systemd, or OpenRC in
-// .apk), settings, completion, manual pages and licences; what is not the binary comes from the
-// binary that -host names, which has to run on this machine. The same arguments make the same bytes.
+// .apk), settings, completion, manual pages and licences; what is not the binary comes from the one
+// that -host names, which has to run on this machine. The same arguments make the same bytes.
 //
 // It is a module of its own, since the writer of packages brings thirty other modules that the
 // program does not need.
