@@ -58,6 +58,8 @@ type Options struct {
 	Terminal bool
 	// Ready is called with the server's address once it accepts requests. It may be nil.
 	Ready func(url string, b *Base)
+	// Stopping is called when the server begins to stop because ctx has ended. It may be nil.
+	Stopping func()
 	// OnServers is called before Ready with the console and the API server. It is for tests that
 	// walk through all of their pages and operations. It may be nil.
 	OnServers func(*console.Server, *api.Server)
@@ -366,6 +368,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		defer end()
 		select {
 		case <-ctx.Done():
+			if o.Stopping != nil {
+				o.Stopping()
+			}
 			led.Store(int64(devices.Lead(stop)))
 		case <-stop.Done():
 		}

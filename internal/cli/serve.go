@@ -46,16 +46,15 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	defer demo.close()
 	_, watched := terminal(sh.stderr)
 	systemd := service.NewNotifier(sh.getenv("NOTIFY_SOCKET"))
-	// Without systemd's answer nothing is different, so that errors do not matter.
-	defer context.AfterFunc(ctx, func() { systemd.Stopping() })() //nolint:errcheck // see above
 	options := app.Options{
 		Version: thisBuild().Version, Demo: c.Demo, New: c.New, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
+		Stopping: func() { systemd.Stopping() }, //nolint:errcheck // the server stops all the same
 		Ready: func(url string, b *app.Base) {
 			if watched && !c.Demo {
 				fmt.Fprintln(sh.stderr, msgServes.In(sh.lang, url, b.Config.Data))
 			}
 			c.printStartup(ctx, sh, url, b)
-			systemd.Ready() //nolint:errcheck // see above
+			systemd.Ready() //nolint:errcheck // the server serves all the same
 			if c.Demo {
 				demo.start(ctx, url)
 			}

@@ -35,6 +35,35 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// beforePackages is the last commit that made no packages.
+const beforePackages = "4db4b6d4"
+
+// earlier returns a program of an earlier version: that of beforePackages with CHECK_ALL, which
+// takes minutes to build, otherwise the same as now.
+func earlier(t *testing.T) string {
+	t.Helper()
+	now, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("CHECK_ALL") == "" {
+		return now
+	}
+	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", beforePackages+"^{commit}").Run() != nil {
+		t.Logf("commit %s is not in this clone, so that the upgrade is from this version", beforePackages)
+		return now
+	}
+	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "patchbay")
+	run(t, "sh", "-c", "cd ../.. && git archive "+beforePackages+" | tar -x -C '"+folder+"'")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -X patchbay/internal/cli.release=v1.1.0", "-o", path, "./cmd/patchbay")
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v: %s", beforePackages, err, out)
+	}
+	return path
+}
+
 // temp is a folder that all tests share.
 var temp string
 

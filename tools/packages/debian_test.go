@@ -153,7 +153,7 @@ func TestDebian(t *testing.T) {
 	}
 	d := debian{t, debianRoot(t)}
 	before, accounts := d.files(), d.run("cat", "/etc/passwd", "/etc/group")
-	d.install(whole(t, "1.2.0-rc.1", "deb"))
+	d.install(pack(t, earlier(t), "1.2.0-rc.1", "deb"))
 	for _, c := range []struct{ path, want string }{
 		{"/var/lib/patchbay", "patchbay patchbay 700"},
 		{"/etc/patchbay/patchbay.yaml", "root patchbay 640"},
