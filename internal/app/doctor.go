@@ -66,6 +66,7 @@ func Examine(ctx context.Context, c *config.Config, version string, r *check.Rep
 func (e *examination) checkData(ctx context.Context) {
 	b := e.base
 	store.CheckDatabase(ctx, e.Report, b.Store, storeOptions(e.settings, b.Version))
+	e.checkVersion(ctx)
 	e.checkSecrets()
 	address, unencrypted := e.consoleAddress()
 	account.CheckPeople(ctx, e.Report, b.Store, address, unencrypted)

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/api"
 	"patchbay/internal/backup"
 	"patchbay/internal/check"
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/fetch"
 	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
@@ -126,6 +128,9 @@ const (
 	adviceRoom    = i18n.Message("Make room, or an upgrade will refuse to start.")
 	adviceBackups = i18n.Message("Make one yourself first: patchbay backup create%s")
 
+	msgVersions    = i18n.Message("the server is of version %s, and this program of %s")
+	adviceVersions = i18n.Message("Restart the server, so that it is the installed program that runs.")
+
 	msgCheckService  = i18n.Message("service")
 	msgServiceRuns   = i18n.Message("%s runs, and starts with the machine")
 	msgServiceNoBoot = i18n.Message("%s runs, but does not start with the machine")
@@ -156,6 +161,18 @@ func (e *examination) checkUpgrade() {
 		return
 	}
 	e.OK(name, msgRoom.With(len(list), upgradeFolder))
+}
+
+// checkVersion compares the server that runs with this program: an upgrade is not done before the
+// server was restarted.
+func (e *examination) checkVersion(ctx context.Context) {
+	if e.server == nil {
+		return
+	}
+	s, err := api.Status.Call(ctx, e.server, control.Empty{})
+	if err == nil && s.Version != e.base.Version {
+		e.Warn(msgCheckUpgrade.With(), msgVersions.With(s.Version, e.base.Version), adviceVersions.With())
+	}
 }
 
 // checkService reports the state of the service of this machine, or else of this person, if one is
