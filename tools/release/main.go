@@ -39,6 +39,7 @@ type options struct {
 	repository string            // name of the images, without a tag
 	url        string            // where the files will be, without a slash at the end
 	json       bool
+	noPackages bool
 	gzip       int // level, 0: best
 }
 
@@ -80,6 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.number, "version", "", "the `version`, such as 1.2.3; without, the tag of the commit, or its date and hash")
 	flags.StringVar(&o.repository, "image", "patchbay", "`name` of the images, such as registry.example.org/patchbay")
 	flags.StringVar(&o.url, "url", placeholder, "`address` from which the files will be downloaded")
+	flags.BoolVar(&o.noPackages, "no-packages", false, "make no .deb, .rpm and .apk")
 	flags.BoolVar(&o.json, "json", false, "print a list of what was made, as JSON")
 	flags.Func("only", "only these `platforms`, such as linux/amd64,windows/amd64", func(s string) error {
 		for _, name := range strings.Split(s, ",") {

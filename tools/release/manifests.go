@@ -29,7 +29,7 @@ func (r *build) manifests(made []artifact) error {
 	}
 	data := map[string]any{"Version": r.version, "Summary": summary, "URL": r.url, "Archives": archives,
 		"Date": r.time.Format(time.DateOnly)}
-	list := map[string]string{"homebrew/patchbay.rb": formula}
+	list := map[string]string{"homebrew/patchbay.rb": formula, "latest.json": latest}
 	if _, ok := archives["windows_amd64"]; ok {
 		list["winget/"+wingetID+".yaml"] = wingetVersion
 		list["winget/"+wingetID+".installer.yaml"] = wingetInstaller
@@ -51,6 +51,10 @@ func (r *build) manifests(made []artifact) error {
 	}
 	return nil
 }
+
+// latest is what patchbay upgrade check reads, see internal/upgrade.Release.
+const latest = `{"version": "{{.Version}}", "released": "{{.Date}}", "url": "{{.URL}}"}
+`
 
 // formula is a formula of Homebrew (https://docs.brew.sh/Formula-Cookbook).
 const formula = `class Patchbay < Formula

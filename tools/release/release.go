@@ -63,10 +63,15 @@ func release(ctx context.Context, o options, log io.Writer) ([]artifact, error) 
 	if err != nil {
 		return nil, err
 	}
-	if r.documents, err = r.readDocuments(ctx, binaries); err != nil {
+	host, remove, err := r.hostProgram(ctx, binaries)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.bundle(ctx, binaries); err != nil {
+	defer remove()
+	if r.documents, err = r.readDocuments(ctx, host); err != nil {
+		return nil, err
+	}
+	if err := r.bundle(ctx, binaries, host); err != nil {
 		return nil, err
 	}
 	made, err := r.list(binaries)
@@ -80,22 +85,14 @@ func release(ctx context.Context, o options, log io.Writer) ([]artifact, error) 
 }
 
 // bundle makes what is made of the binaries.
-func (r *build) bundle(ctx context.Context, binaries []binary) error {
+func (r *build) bundle(ctx context.Context, binaries []binary, host string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, b := range binaries {
 		group.Go(func() error { return r.archive(b) })
 		group.Go(func() error { return r.components(b) })
-		if b.os == "linux" {
-			group.Go(func() error {
-				made, err := packages(ctx, r, b)
-				for _, path := range made {
-					r.progress("%s", filepath.Base(path))
-				}
-				return err
-			})
-		}
 	}
+	group.Go(func() error { return r.packages(ctx, binaries, host) })
 	group.Go(func() error { return r.images(ctx, binaries) })
 	group.Go(r.deployment)
 	return group.Wait()
@@ -160,9 +157,9 @@ func emptied(folder string) error {
 	return nil
 }
 
-// readDocuments reads what all archives have beside the program. Completion comes from the program
-// itself, so one for this machine is needed: if the release has none, it is built.
-func (r *build) readDocuments(ctx context.Context, binaries []binary) ([]entry, error) {
+// readDocuments reads what all archives have beside the program. Completion and manual pages come
+// from the program itself, so from host, which runs on this machine.
+func (r *build) readDocuments(ctx context.Context, host string) ([]entry, error) {
 	var list []entry
 	for name, source := range map[string]string{"README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
 		"LICENSE": "LICENSE", "NOTICES.txt": "internal/licenses/notices.txt"} {
@@ -172,13 +169,8 @@ func (r *build) readDocuments(ctx context.Context, binaries []binary) ([]entry, 
 		}
 		list = append(list, entry{name: name, data: text})
 	}
-	program, remove, err := r.hostProgram(ctx, binaries)
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		cmd := exec.CommandContext(ctx, program, "completion", shell)
+		cmd := exec.CommandContext(ctx, host, "completion", shell)
 		cmd.Env = append(os.Environ(), "LC_ALL=C")
 		script, err := output(cmd)
 		if err != nil {
@@ -186,7 +178,38 @@ func (r *build) readDocuments(ctx context.Context, binaries []binary) ([]entry, 
 		}
 		list = append(list, entry{name: "completion/patchbay." + shell, data: []byte(script + "\n")})
 	}
+	pages, err := manualPages(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, pages...)
 	slices.SortFunc(list, byName)
+	return list, nil
+}
+
+// manualPages returns the manual pages of a program.
+func manualPages(ctx context.Context, program string) (list []entry, err error) {
+	folder, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	cmd := exec.CommandContext(ctx, program, "man", "--folder", folder)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if _, err := output(cmd); err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(folder, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entry{name: "man/" + f.Name(), data: text})
+	}
 	return list, nil
 }
 

@@ -49,7 +49,7 @@ func builtHere(t *testing.T) options {
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	return options{number: "1.2.3-rc.1", only: []string{platform}, binaries: map[string]string{platform: program},
-		url: "https://example.org/patchbay"}
+		url: "https://example.org/patchbay", noPackages: true} // tools/packages has tests of its own
 }
 
 func TestRelease(t *testing.T) {
@@ -132,7 +132,7 @@ func checkSums(t *testing.T, folder string, list []artifact) {
 func checkArchive(t *testing.T, folder, name string) {
 	files := readTar(t, unzipped(t, readFile(t, folder, name+".tar.gz")))
 	for _, want := range []string{"README.md", "LICENSE", "NOTICES.txt", "completion/patchbay.bash", "completion/patchbay.zsh",
-		"completion/patchbay.fish"} {
+		"completion/patchbay.fish", "man/patchbay.1"} {
 		if len(files[name+"/"+want].data) == 0 {
 			t.Errorf("%s is missing, or empty", want)
 		}
