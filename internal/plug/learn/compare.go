@@ -440,17 +440,17 @@ func hanNumber(run []rune) (string, bool) {
 		}
 		return normalizeNumber(b.String()), true
 	}
-	total, section, last := 0, 0, -1
+	total, section, last := int64(0), int64(0), int64(-1)
 	for _, r := range run {
 		switch r {
 		case '十', '百', '千':
 			if last <= 0 {
 				last = 1 // 十二, 一百零十
 			}
-			section += last * map[rune]int{'十': 10, '百': 100, '千': 1000}[r]
+			section += last * map[rune]int64{'十': 10, '百': 100, '千': 1000}[r]
 			last = -1
 		case '万', '亿':
-			by := map[rune]int{'万': 1e4, '亿': 1e8}[r]
+			by := map[rune]int64{'万': 1e4, '亿': 1e8}[r]
 			if n := section + max(last, 0); n > 0 {
 				total += n * by
 			} else {
@@ -458,13 +458,13 @@ func hanNumber(run []rune) (string, bool) {
 			}
 			section, last = 0, -1
 		default:
-			last = hanDigit(r)
+			last = int64(hanDigit(r))
 		}
 		if total > 1e15 {
 			return "", false
 		}
 	}
-	return strconv.Itoa(total + section + max(last, 0)), true
+	return strconv.FormatInt(total+section+max(last, 0), 10), true
 }
 
 func hanDigit(r rune) int {

@@ -30,7 +30,7 @@ type collection struct {
 	// oldEase means that answers while learning have three values: 1 again, 2 good, 3 easy, as in
 	// the first scheduler (rslib/src/storage/revlog/v2_upgrade.sql).
 	oldEase bool
-	work    int // bytes of fields that templates have processed
+	work    int64 // bytes of fields that templates have processed
 }
 
 // openCollection opens an untrusted database. The caller closes the collection, even after an

@@ -35,7 +35,7 @@ func FuzzCard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, question, answer, fields string, order int, cloze bool) {
 		kind := &noteType{fields: []string{"Front", "Back", "Extra"}, cloze: cloze,
 			templates: []template{{parseTemplate(question), parseTemplate(answer)}}}
-		q, a, err := kind.card(strings.Split(fields, "\x1f"), order, map[string]string{"Tags": "x"}, new(int))
+		q, a, err := kind.card(strings.Split(fields, "\x1f"), order, map[string]string{"Tags": "x"}, new(int64))
 		if err == nil && (len(q) > 40*maxField || len(a) > 40*maxField) {
 			t.Errorf("%d and %d bytes", len(q), len(a))
 		}

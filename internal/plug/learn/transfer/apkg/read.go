@@ -86,7 +86,7 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 		if err != nil {
 			return c.broken(ctx, err)
 		}
-		if c.work += len(row.fields); c.work > maxAllWork {
+		if c.work += int64(len(row.fields)); c.work > maxAllWork {
 			return broken(msgHours)
 		}
 		card, why := c.card(&row)

@@ -36,7 +36,7 @@ CREATE INDEX ix_notes_csum ON notes (csum);
 const (
 	// typeID is the ID of Patchbay's note type. It must never change, so that Anki recognizes notes
 	// from an earlier package.
-	typeID = 1_763_700_000_001
+	typeID int64 = 1_763_700_000_001
 	// schemaVersion is the value of col.ver.
 	schemaVersion = 11
 )

@@ -172,7 +172,7 @@ func ruby(s, filter string) string {
 // card renders one card and returns the text of its question and its answer. values must hold
 // Anki's special fields; card adds the note's fields. The cost is added to work.
 func (t *noteType) card(fields []string, order int, values map[string]string,
-	work *int) (question, answer string, err error) {
+	work *int64) (question, answer string, err error) {
 	for i, name := range t.fields {
 		if i < len(fields) {
 			values[name] = fields[i]
@@ -186,7 +186,7 @@ func (t *noteType) card(fields []string, order int, values map[string]string,
 		return plain(fields)
 	}
 	s := side{values: values, ordinal: order + 1}
-	defer func() { *work += s.work }()
+	defer func() { *work += int64(s.work) }()
 	front, err := s.render(t.templates[at].question)
 	if err != nil {
 		return "", "", err
