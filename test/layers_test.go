@@ -36,6 +36,7 @@ var allowedImports = map[string][]string{
 	"licenses": nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
 	"account":        {"check", "i18n", "seal", "store"},
+	"certs":          {"i18n", "seal", "store"},
 	"oidc":           {"check", "i18n"},
 	"oauth":          {"account", "i18n", "problem", "seal", "store"},
 	"voice":          nil,
@@ -106,7 +107,7 @@ var allowedImports = map[string][]string{
 	"plug/rokid":         {"account", "hub", "fetch", "i18n", "plain", "qr", "store", "talk", "tracing"},
 
 	// Only app imports everything.
-	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "discovery", "mcpregistry",
+	"app": append([]string{"account", "api", "backup", "certs", "hub", "console", "control", "discovery", "mcpregistry",
 		"oauth", "oidc", "pin", "plug", "service", "upgrade", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.

@@ -108,7 +108,8 @@ func (t Secrets) Discard(ctx context.Context) error {
 // sealedColumns lists the columns that contain sealed values, alone or inside a text.
 var sealedColumns = []struct{ table, column string }{{"bots", "settings"}, {"upstreams", "settings"},
 	{"shim_nodes", "kept"}, {"speech_engines", "settings"}, {"upstream_signins", "sealed"},
-	{"authenticators", "secret"}}
+	{"authenticators", "secret"}, {"acme_accounts", "sealed"}, {"certificates", "sealed"},
+	{"acme_challenges", "sealed"}}
 
 // EachSealed calls f with every text that contains sealed values, replaces those that f changes,
 // and returns their number. A text that was changed concurrently is not replaced: sealed values are

@@ -92,6 +92,7 @@ type DB struct {
 	ChatSessions    ChatSessions
 	Calls           Calls
 	Leases          Leases
+	Certificates    Certificates
 	Learn           Learn
 	Devices         Devices
 	Outbox          Outbox
@@ -161,6 +162,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.ChatSessions = ChatSessions{db}
 	db.Calls = Calls{db}
 	db.Leases = Leases{db}
+	db.Certificates = Certificates{db}
 	db.Learn = Learn{db}
 	db.Devices = Devices{db}
 	db.Outbox = Outbox{db}

@@ -1,0 +1,296 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/acme"
+
+	"patchbay/internal/netx"
+	"patchbay/internal/store"
+)
+
+// Run gets and renews certificates until ctx ends.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.started = time.Now()
+	m.mu.Unlock()
+	failing := false
+	for {
+		err := m.pass(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			m.Logger.Warn("certificates could not be looked after; it is tried again", "error", err)
+		}
+		failing = err != nil
+		wait := m.Times.Look
+		if err == nil && m.missing() {
+			wait = m.Times.Soon
+		}
+		netx.WaitUnless(ctx, m.wake, wait)
+	}
+}
+
+// missing reports whether a name has no certificate.
+func (m *Manager) missing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.current) < len(m.names)
+}
+
+// pass reads the certificates, and orders what is due unless another instance does.
+func (m *Manager) pass(ctx context.Context) error {
+	if err := m.read(ctx); err != nil {
+		return err
+	}
+	if !m.anyDue(time.Now()) {
+		return nil
+	}
+	return m.holding(ctx, func(ctx context.Context) error {
+		if err := m.read(ctx); err != nil { // another instance may have ordered meanwhile
+			return err
+		}
+		for _, name := range m.Names() {
+			if err := m.attend(ctx, m.row(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// holding calls f while this instance alone may order. It returns without a call if another instance
+// may. The context of f ends if the right is lost.
+func (m *Manager) holding(ctx context.Context, f func(context.Context) error) error {
+	if m.Acquire == nil {
+		return f(ctx)
+	}
+	if mine, err := m.Acquire(ctx, m.Times.Lease); err != nil || !mine {
+		return err
+	}
+	held, lose := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		until := time.Now().Add(m.Times.Lease)
+		for netx.Wait(held, m.Times.Lease/4) == nil {
+			now := time.Now()
+			mine, err := m.Acquire(held, m.Times.Lease)
+			if err == nil && mine {
+				until = now.Add(m.Times.Lease)
+			} else if err == nil || time.Now().After(until.Add(-m.Times.Lease/4)) {
+				lose(errors.New("another instance may order certificates now"))
+			}
+		}
+	}()
+	err := f(held)
+	lose(nil)
+	<-done
+	free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, m.Release(free))
+}
+
+// read reads the certificates from the database and serves those that have changed.
+func (m *Manager) read(ctx context.Context) error {
+	rows, err := m.Store.All(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.rows)
+	for _, r := range rows {
+		m.rows[r.Name] = r
+		if slices.Contains(m.names, r.Name) {
+			m.serve(r)
+		}
+	}
+	return nil
+}
+
+// serve begins to serve the certificate of a row, if it has one that is not served yet. The lock is
+// held.
+func (m *Manager) serve(r store.Certificate) {
+	if have := m.current[r.Name]; r.Chain == "" || have != nil && have.sealed == r.Sealed {
+		return
+	}
+	key, err := m.Box.Open(r.Sealed)
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.X509KeyPair([]byte(r.Chain), []byte(key))
+	}
+	if err != nil {
+		// The installation's secret was lost: another certificate is ordered.
+		m.Logger.Warn("a stored certificate cannot be used", "name", r.Name, "error", err)
+		return
+	}
+	if have := m.current[r.Name]; have == nil || !have.tls.Leaf.Equal(pair.Leaf) {
+		m.Logger.Info("a certificate is served", "name", r.Name, "expires", pair.Leaf.NotAfter,
+			"issuer", pair.Leaf.Issuer.CommonName)
+	}
+	m.current[r.Name] = &held{sealed: r.Sealed, tls: &pair}
+}
+
+// row returns what is known about the certificate of a name.
+func (m *Manager) row(name string) store.Certificate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rows[name]
+	if !ok {
+		r.Name = name
+	}
+	return r
+}
+
+// anyDue reports whether there is something to do that needs the right to order.
+func (m *Manager) anyDue(now time.Time) bool {
+	for _, name := range m.Names() {
+		if r := m.row(name); m.due(r, now) || m.askDue(r, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// due reports whether a certificate is to be ordered now.
+func (m *Manager) due(r store.Certificate, now time.Time) bool {
+	wanted := !m.Ready(r.Name) || r.Directory != m.Directory || !now.Before(r.Renew)
+	return wanted && !now.Before(m.retryAt(r))
+}
+
+// retryAt returns when a name may be tried again. Somebody who restarts the server has perhaps
+// mended what was wrong, and need not wait for longer than after a first failure.
+func (m *Manager) retryAt(r store.Certificate) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Tried.Before(m.started) && r.Problem != faultRate {
+		if soon := r.Tried.Add(m.Times.Retry); soon.Before(r.Retry) {
+			return soon
+		}
+	}
+	return r.Retry
+}
+
+// attend orders a certificate if it is due, or asks when it should be renewed. The error is one of
+// the database, or that ctx has ended; other problems are stored.
+func (m *Manager) attend(ctx context.Context, r store.Certificate) error {
+	now := time.Now()
+	if m.askDue(r, now) {
+		if err := m.ask(ctx, &r, now); err != nil {
+			return err
+		}
+	}
+	if !m.due(r, now) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, m.Times.Order+m.DNSWait)
+	defer cancel()
+	kind := m.kind(r)
+	got, err := m.order(limited, r.Name, kind)
+	if errors.Is(err, errNoAccount) {
+		// The authority has forgotten the account, as test authorities do.
+		if err = m.forgetAccount(limited); err == nil {
+			got, err = m.order(limited, r.Name, kind)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return m.failed(ctx, r, kind, err)
+	}
+	return m.issued(ctx, r, got, kind)
+}
+
+// kind returns the kind of challenge of the next attempt: the one that worked, or after a failure
+// the next one.
+func (m *Manager) kind(r store.Certificate) string {
+	at := 0
+	for i, k := range m.Challenges {
+		if k == r.Challenge {
+			at = i
+			if r.Problem != "" {
+				at++
+			}
+		}
+	}
+	return m.Challenges[at%len(m.Challenges)]
+}
+
+// issued stores a new certificate and serves it.
+func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedCertificate, kind string) error {
+	r := store.Certificate{Name: old.Name, Directory: m.Directory, Chain: got.chain, Sealed: m.Box.Seal(got.key),
+		Issued: got.leaf.NotBefore, Expires: got.leaf.NotAfter, Renew: renewal(got.leaf), Tried: time.Now(),
+		Challenge: kind}
+	if err := m.Store.Save(ctx, r); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.rows[r.Name] = r
+	m.serve(r)
+	m.mu.Unlock()
+	event := Issued
+	if old.Chain != "" {
+		event = Renewed
+	}
+	m.results.WithLabelValues(event).Inc()
+	m.Logger.Info("a certificate was "+event, "name", r.Name, "expires", r.Expires, "renews", r.Renew,
+		"root", got.root, "challenge", kind)
+	m.tell(ctx, event, r.Name)
+	return nil
+}
+
+// failed stores why an order failed, and when the next one is made.
+func (m *Manager) failed(ctx context.Context, r store.Certificate, kind string, err error) error {
+	f, now := classify(err), time.Now()
+	again := r.Problem == f.code && r.Challenge == kind
+	r.Failures++
+	r.Tried, r.Challenge, r.Problem, r.Detail = now, kind, f.code, f.detail
+	r.Retry = now.Add(max(m.delay(r.Failures), f.wait))
+	if r.Directory == "" {
+		r.Directory = m.Directory
+	}
+	m.mu.Lock()
+	m.rows[r.Name] = r
+	m.mu.Unlock()
+	m.results.WithLabelValues(Failed).Inc()
+	m.Logger.Warn("a certificate could not be got", "name", r.Name, "why", f.text(r.Name, kind).String(),
+		"failures", r.Failures, "again", r.Retry)
+	if err := m.Store.SaveAttempt(ctx, r); err != nil {
+		return err
+	}
+	if !again {
+		m.tell(ctx, Failed, r.Name)
+	}
+	return nil
+}
+
+// delay returns the delay after a number of failures.
+func (m *Manager) delay(failures int) time.Duration {
+	if len(m.Challenges) > 1 {
+		if failures--; failures == 0 {
+			return m.Times.Other
+		}
+	}
+	b := netx.Backoff{First: m.Times.Retry, Max: m.Times.MaxRetry}
+	var d time.Duration
+	for range min(failures, 30) { // it has long reached the limit
+		d = b.Next()
+	}
+	return d
+}
+
+func (m *Manager) tell(ctx context.Context, event, name string) {
+	if m.Event != nil {
+		m.Event(ctx, event, name)
+	}
+}
+
+// errNoAccount means that the authority does not know the account.
+var errNoAccount = acme.ErrNoAccount

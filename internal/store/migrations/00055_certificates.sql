@@ -1,0 +1,45 @@
+-- Append only: a released migration is never edited.
+
+-- +goose Up
+-- Accounts at certificate authorities (ACME, RFC 8555). sealed is the account's private key.
+CREATE TABLE acme_accounts (
+    directory TEXT PRIMARY KEY,
+    url       TEXT NOT NULL,
+    sealed    TEXT NOT NULL
+);
+
+-- Certificates that the server gets by itself, one for each name. chain is PEM, without the private
+-- key, which is sealed; both are empty before the first one. failures counts attempts since the last
+-- certificate; problem, detail and challenge are about the last of them.
+CREATE TABLE certificates (
+    name       TEXT PRIMARY KEY,
+    directory  TEXT NOT NULL,
+    chain      TEXT NOT NULL,
+    sealed     TEXT NOT NULL,
+    issued_at  BIGINT,
+    expires_at BIGINT,
+    renew_at   BIGINT,
+    failures   INTEGER NOT NULL,
+    tried_at   BIGINT,
+    retry_at   BIGINT,
+    challenge  TEXT NOT NULL,
+    problem    TEXT NOT NULL,
+    detail     TEXT NOT NULL
+);
+
+-- What any instance answers when an authority checks a name. sealed is the answer, in the form of
+-- the kind of challenge.
+CREATE TABLE acme_challenges (
+    kind       TEXT NOT NULL,
+    token      TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    sealed     TEXT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (kind, token)
+);
+CREATE INDEX acme_challenges_name ON acme_challenges (kind, name);
+
+-- +goose Down
+DROP TABLE acme_challenges;
+DROP TABLE certificates;
+DROP TABLE acme_accounts;
