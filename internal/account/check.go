@@ -24,7 +24,7 @@ const (
 
 	adviceSteps    = i18n.Message("They can add a passkey or an authenticator app in the console, under Settings.")
 	advicePassword = i18n.Message("Set one: patchbay user passwd %s%s")
-	adviceClear    = i18n.Message("Set tls.cert and tls.key, or put a proxy that speaks https in front and set public_url.")
+	adviceClear    = i18n.Message("Let the server get a certificate (https.names), set tls.cert and tls.key, or put a proxy that speaks https in front and set public_url.")
 )
 
 // CheckPeople checks that there are people who can sign in to the console at an address, and that

@@ -70,7 +70,8 @@ type deps struct {
 	addresses observe.Addresses
 	// dial opens outbound connections; it refuses internal addresses.
 	dial    func(context.Context, string, string) (net.Conn, error)
-	web     net.Addr // of the HTTP server
+	web     net.Addr    // of the HTTP server
+	tls     identityTLS // of this server; nil: it speaks http
 	demo    bool
 	speech  *speech
 	refuses func() bool // reports whether devices have to connect to another instance
@@ -137,7 +138,7 @@ func (v *voiceBoards) register(c *config.Config) (err error) {
 		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard,
 		Address: v.addresses.ClientAddress,
 		Lang:    i18n.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL,
-		Secure:         c.TLS.Cert != "",
+		Secure:         v.deps.tls != nil,
 		SilenceTimeout: c.XiaoZhi.Silence, ButtonTimeout: c.XiaoZhi.Linger, MaxSockets: c.XiaoZhi.Sockets,
 		WakeWords: c.XiaoZhi.WakeWords,
 		Fetch:     fetchSound(v.dial), Transport: c.XiaoZhi.Transport, Zone: timerZone(v.base),
@@ -207,14 +208,11 @@ func (v *voiceBoards) listen(c *config.Config) (err error) {
 		}
 	}
 	if x.MQTTTLS != "" {
-		if c.TLS.Cert == "" {
-			return errors.New("xiaozhi.mqtt_tls needs a certificate; set tls.cert and tls.key")
+		if v.deps.tls == nil {
+			return errors.New("xiaozhi.mqtt_tls needs a certificate; set tls.cert and tls.key, or https.names")
 		}
-		pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
-		if err != nil {
-			return err
-		}
-		v.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		v.tls = v.deps.tls.TLSConfig()
+		v.tls.NextProtos = nil // whatever clients offer
 		if v.secure, err = listen(x.MQTTTLS, "--xiaozhi-mqtt-tls"); err != nil {
 			return err
 		}

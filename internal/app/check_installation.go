@@ -48,7 +48,7 @@ const (
 	msgCertUntil   = i18n.Message("is good until %s; its SHA-256 fingerprint is %s")
 	msgCertExpired = i18n.Message("expired on %s")
 
-	adviceCert      = i18n.Message("Renew it and restart the server.")
+	adviceCert      = i18n.Message("Renew it; a running server reads changed files by itself.")
 	adviceCertFiles = i18n.Message("See whether tls.cert and tls.key are right.")
 )
 

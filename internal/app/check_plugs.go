@@ -117,7 +117,7 @@ func (e *examination) checkBoards(ctx context.Context) {
 	c, x := e.settings, e.settings.XiaoZhi
 	o := xiaozhi.CheckOptions{
 		Store: e.base.Store, Accounts: e.base.Accounts, PublicURL: c.PublicURL, Listen: c.Listen, Cert: c.TLS.Cert,
-		Key: c.TLS.Key, Transport: x.Transport, MQTT: x.MQTT, MQTTTLS: x.MQTTTLS, Broker: x.Broker, Join: x.Join,
+		Key: c.TLS.Key, Secure: c.ServesTLS(), Transport: x.Transport, MQTT: x.MQTT, MQTTTLS: x.MQTTTLS, Broker: x.Broker, Join: x.Join,
 		Audio: x.Audio, AudioHost: x.AudioHost, AudioPort: x.AudioPort, Firmware: x.Firmware,
 	}
 	if e.running.Listen != "" {
@@ -157,7 +157,7 @@ func (e *examination) checkNodes(ctx context.Context) {
 	c := e.settings
 	o := gateway.CheckOptions{Store: e.base.Store, Allow: c.Nodes.Allow,
 		Configured: len(c.Nodes.Allow)+len(c.Nodes.Deny) > 0, PublicURL: c.PublicURL,
-		Fingerprint: ownFingerprint(c)}
+		Fingerprint: fileFingerprint(c)}
 	if e.server != nil {
 		o.URL, o.Transport, o.Connected = e.server.URL, LocalTransport(), e.connectedNodes
 		o.RunsAll = func(ctx context.Context, node string) bool {

@@ -202,7 +202,7 @@ func (e *examination) consoleAddress() (address string, unencrypted bool) {
 	host, _, err := net.SplitHostPort(c.Listen)
 	ip := net.ParseIP(host)
 	here := err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-	return address, !strings.HasPrefix(address, "https:") && c.TLS.Cert == "" && (!here || c.PublicURL != "")
+	return address, !strings.HasPrefix(address, "https:") && !c.ServesTLS() && (!here || c.PublicURL != "")
 }
 
 // checkBus checks whether this instance reaches the others.

@@ -28,7 +28,7 @@ type Running struct {
 // announce writes the control file and returns the server's address as seen from this machine.
 func announce(c *config.Config, l net.Listener, key string) (string, error) {
 	scheme := "http"
-	if c.TLS.Cert != "" {
+	if c.ServesTLS() {
 		scheme = "https"
 	}
 	addr := l.Addr().(*net.TCPAddr)

@@ -68,6 +68,7 @@ func (e *examination) checkData(ctx context.Context) {
 	store.CheckDatabase(ctx, e.Report, b.Store, storeOptions(e.settings, b.Version))
 	e.checkVersion(ctx)
 	e.checkSecrets()
+	e.checkHTTPS(ctx)
 	address, unencrypted := e.consoleAddress()
 	account.CheckPeople(ctx, e.Report, b.Store, address, unencrypted)
 	if strings.HasPrefix(e.settings.PublicURL, "https://") && !e.settings.OIDC.Only {

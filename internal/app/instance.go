@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
+	"patchbay/internal/certs"
 	"patchbay/internal/control"
 )
 
@@ -28,7 +29,8 @@ func failing(ready *atomic.Bool, b *Base, disk *storage, devices *handover) func
 }
 
 // instanceInfo returns what the control service knows about this instance.
-func instanceInfo(b *Base, failing func(context.Context) []string, disk *storage, devices *handover) control.Instance {
+func instanceInfo(b *Base, failing func(context.Context) []string, disk *storage, devices *handover,
+	certificates *certs.Manager) control.Instance {
 	return control.Instance{
 		Failing: failing, Storage: disk.current, Drain: devices.Drain, Started: time.Now(), Backup: b.BackupSource(),
 		Settings: func() string {
@@ -36,7 +38,7 @@ func instanceInfo(b *Base, failing func(context.Context) []string, disk *storage
 			b.Config.WriteEffective(&text) //nolint:errcheck // a write to memory does not fail
 			return text.String()
 		},
-		Secret: b.Config.Secret,
+		Secret: b.Config.Secret, Certificates: certificateStates(certificates),
 	}
 }
 

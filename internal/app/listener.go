@@ -14,6 +14,11 @@ import (
 // limit.
 type perAddressListener struct {
 	net.Listener
+	*addressLimit
+}
+
+// addressLimit is what the listeners of a server share.
+type addressLimit struct {
 	most    int // 0 means no limit
 	proxies []netip.Prefix
 	refused prometheus.Counter
@@ -22,13 +27,18 @@ type perAddressListener struct {
 	here map[netip.Addr]int
 }
 
+// with returns another listener, whose connections count together with those of c.
+func (c *perAddressListener) with(l net.Listener) *perAddressListener {
+	return &perAddressListener{l, c.addressLimit}
+}
+
 func newPerAddressListener(l net.Listener, most int, proxies []netip.Prefix,
 	reg prometheus.Registerer) *perAddressListener {
-	c := &perAddressListener{Listener: l, most: most, proxies: proxies, here: map[netip.Addr]int{},
+	c := &perAddressListener{l, &addressLimit{most: most, proxies: proxies, here: map[netip.Addr]int{},
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "patchbay_http_connections_refused_total",
 			Help: "Connections that were closed because their address had too many.",
-		})}
+		})}}
 	reg.MustRegister(c.refused)
 	return c
 }

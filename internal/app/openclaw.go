@@ -1,10 +1,7 @@
 package app
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"patchbay/internal/bus"
-	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/eyeclaw"
@@ -43,7 +39,7 @@ func newGateway(at deps) (*gateway.Gateway, error) {
 		Address: at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
 		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections, Origin: at.origin, OnChange: at.changed,
 		Decide:      at.decide,
-		Fingerprint: selfSignedFingerprint(at.base.Config),
+		Fingerprint: selfSignedFingerprint(at.base.Config, at.tls),
 	}
 	if !at.messages.IsStandalone() {
 		o.Broadcast, o.Subscribe = broadcaster(at.messages, openClawSubject)
@@ -194,37 +190,4 @@ func refusedCertificate(c *client.Certificate) *control.Certificate {
 		return nil
 	}
 	return &control.Certificate{Shown: c.Shown, Pinned: c.Pinned}
-}
-
-// ownCertificate returns the server's own certificate, or nil if it has none, or none that can be
-// read.
-func ownCertificate(c *config.Config) *x509.Certificate {
-	if c.TLS.Cert == "" {
-		return nil
-	}
-	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
-	if err != nil {
-		return nil
-	}
-	return pair.Leaf
-}
-
-// ownFingerprint returns the fingerprint of [ownCertificate]; empty if there is none.
-func ownFingerprint(c *config.Config) string {
-	leaf := ownCertificate(c)
-	if leaf == nil {
-		return ""
-	}
-	return wire.Fingerprint(leaf.Raw)
-}
-
-// selfSignedFingerprint is ownFingerprint for a certificate that is its own issuer, of a server
-// that is reached without a proxy. Others change with each renewal, and clients trust them by their
-// issuer.
-func selfSignedFingerprint(c *config.Config) string {
-	leaf := ownCertificate(c)
-	if leaf == nil || c.PublicURL != "" || !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
-		return ""
-	}
-	return wire.Fingerprint(leaf.Raw)
 }

@@ -121,14 +121,3 @@ func writeInvalid(w http.ResponseWriter, r *http.Request, status int, err error)
 
 // byHTTPS reports whether the public address of the server is https.
 func byHTTPS(c *config.Config) bool { return strings.HasPrefix(c.PublicURL, "https://") }
-
-// onlyHTTPS tells browsers to use https only (RFC 6797) if the public address is https.
-func onlyHTTPS(c *config.Config, next http.Handler) http.Handler {
-	if !byHTTPS(c) {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers ignore it over http
-		next.ServeHTTP(w, r)
-	})
-}

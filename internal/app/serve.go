@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -98,6 +97,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	defer listener.Close()
+	plain, err := listenRedirect(c)
+	if err != nil {
+		return err
+	}
+	if plain != nil {
+		defer plain.Close()
+	}
 	if o.Demo {
 		if err := demoAllowed(c, listener.Addr()); err != nil {
 			return err
@@ -173,6 +179,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	base.dial = photos.Dial
 
+	var people *control.Service // is made below
+	own, certificates, err := newIdentity(base, messages, log, registry,
+		func(ctx context.Context, event, name string) {
+			people.RecordAdminEvent(ctx, control.Caller{Program: "acme"}, certificateEvents[event], name)
+		})
+	if err != nil {
+		return err
+	}
 	streams, err := newStreams(ctx, base, c, messages, log, registry)
 	if err != nil {
 		return err
@@ -227,12 +241,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	around := deps{
 		speech: speaking,
 		hub:    h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
-		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
+		dial: photos.Dial, web: listener.Addr(), tls: own, demo: o.Demo,
 	}
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
 	var consents *oauth.Service // is made below
-	var people *control.Service // is made below
 	around.changed = func(ctx context.Context, c gateway.Change) { operatorChanged(ctx, people, c) }
 	around.decide = func(ctx context.Context, d gateway.Decision) error { return operatorDecides(ctx, people, d) }
 	around.origin = func(r *http.Request) string { return consents.Origin(r) }
@@ -294,7 +307,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	people = control.New(control.Options{
 		OAuth: consents, OIDC: newOIDC(c),
 		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		Instance:        instanceInfo(base, failing, disk, devices),
+		Instance:        instanceInfo(base, failing, disk, devices, certificates),
 		Health:          botHealth(cable, base),
 		Disconnect:      h.DisconnectBot,
 		Upstream:        upstreamHealth(base, h, servers, clouds, joined),
@@ -341,15 +354,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 			address: addresses.ClientAddress},
 		metrics: metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
 	})
-	server := &http.Server{
-		Handler: observe.HandleRequests(log, registry,
-			onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes))))),
-		ReadHeaderTimeout: observe.BodyGrace,
-		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.HandleRequests
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		// TLS errors and incomplete requests of clients
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	server := newServer(observe.HandleRequests(log, registry,
+		onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes))))), log)
+	limited := newPerAddressListener(listener, c.Limits.Connections, proxies, registry)
+	redirects, err := newRedirects(certificates, c, server.Handler, log)
+	if err != nil {
+		return err
 	}
 	url, err := announce(c, listener, channel.Key())
 	if err != nil {
@@ -377,8 +387,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return nil
 	})
 	running.Go(func() error {
-		return serveHTTP(server, newPerAddressListener(listener, c.Limits.Connections, proxies, registry), c)
+		return serveHTTP(server, limited, own)
 	})
+	if plain != nil {
+		running.Go(func() error { return serveHTTP(redirects, limited.with(plain), nil) })
+	}
+	if certificates != nil {
+		running.Go(func() error { return certificates.Run(stop) })
+	}
 	running.Go(func() error {
 		return streams.Run(stop, func(err error) {
 			log.Warn("whether rights have changed could not be found out",
@@ -413,8 +429,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		talking.Go(func() { voices.Drain(limit) })
 		defer talking.Wait()
 		h.Drain(limit)
-		cable.Shutdown(limit) //nolint:errcheck // the rest ends with the process
-		nodes.Shutdown(limit) //nolint:errcheck // the rest ends with the process
+		cable.Shutdown(limit)    //nolint:errcheck // the rest ends with the process
+		nodes.Shutdown(limit)    //nolint:errcheck // the rest ends with the process
+		redirects.Shutdown(last) //nolint:errcheck // the rest ends with the process
 		// Shut down last: until then clients get a message that the server is stopping.
 		if err := server.Shutdown(last); err != nil {
 			return server.Close()
@@ -422,7 +439,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return nil
 	})
 	about := []any{"url", url, "version", o.Version, "database", base.Store.Dialect(), "instance", messages.Instance}
-	if print := ownFingerprint(base.Config); print != "" {
+	if print := ownFingerprint(own); print != "" {
 		about = append(about, "certificate", print) // for OpenClaw's --tls-fingerprint
 	}
 	log.Info("serving", about...)
@@ -442,20 +459,6 @@ func busOptions(b *Base, log *slog.Logger) bus.Options {
 	c := b.Config.Bus
 	return bus.Options{Installation: b.Installation, Signer: b.Box, URL: c.URL, Name: c.Name, Cert: c.Cert, Key: c.Key,
 		CA: c.CA, Logger: log}
-}
-
-// serveHTTP serves until the server is shut down.
-func serveHTTP(s *http.Server, l net.Listener, c *config.Config) error {
-	var err error
-	if c.TLS.Cert != "" {
-		err = s.ServeTLS(l, c.TLS.Cert, c.TLS.Key)
-	} else {
-		err = s.Serve(l)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }
 
 // fetchers returns the fetchers of images: for wearers with a bot, and for anybody who wants to be

@@ -52,7 +52,7 @@ func ownOrigin(c *config.Config, listen string) string {
 		port = "3000"
 	}
 	scheme := "http"
-	if c.TLS.Cert != "" {
+	if c.ServesTLS() {
 		scheme = "https"
 	}
 	return scheme + "://" + net.JoinHostPort("127.0.0.1", port)

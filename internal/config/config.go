@@ -11,6 +11,7 @@
 //	min, max smallest and largest value, in the text form of the type
 //	oneof    the allowed values, separated by commas; or "languages"
 //	secret   "true": never printed, and can be read from a file of its own
+//	flag     name of the flag, if it is not that of the path
 //	path     "true": a file or folder; "~" and relative paths are resolved
 //
 // Unknown settings are errors, because a misspelt key that is silently ignored is hard to find.
@@ -37,7 +38,8 @@ type Config struct {
 	Log      Log      `key:"log" doc:"Log output on standard error."`
 	Database Database `key:"database" doc:"Storage of accounts, bots, devices and traces."`
 	Bus      Bus      `key:"bus" doc:"Connection between several instances. A single instance needs no settings here."`
-	TLS      TLS      `key:"tls" doc:"Serve HTTPS directly. Leave both empty behind a reverse proxy."`
+	TLS      TLS      `key:"tls" doc:"Serve HTTPS directly, with a certificate in files, which are read again when they change. Leave both empty behind a reverse proxy."`
+	HTTPS    HTTPS    `key:"https" doc:"Serve HTTPS directly, with certificates that the server gets and renews by itself (ACME)."`
 	Limits   Limits   `key:"limits" doc:"Limits that protect the server from overload."`
 	Turn     Turn     `key:"turn" doc:"Timeouts of questions and answers."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
@@ -101,6 +103,23 @@ type TLS struct {
 	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
 }
 
+// HTTPS configures certificates that the server gets by itself.
+type HTTPS struct {
+	Names      []string      `key:"names" flag:"--https" doc:"Names under which this server is reached from the internet, such as board.example.org: it gets a certificate for each and renews it, listens on :443 unless listen is given, and public_url is the first one unless given. Whoever sets this agrees to the terms of service of the certificate authority. Empty means no automatic certificates."`
+	Email      string        `key:"email" doc:"Address that the certificate authority may write to; it may be empty."`
+	Directory  string        `key:"directory" default:"https://acme-v02.api.letsencrypt.org/directory" doc:"Address of the ACME directory of the certificate authority. For trials use https://acme-staging-v02.api.letsencrypt.org/directory, whose certificates nobody trusts."`
+	CA         string        `key:"ca" path:"true" doc:"File with further CA certificates for connections to the certificate authority, such as one in the own network."`
+	Challenge  string        `key:"challenge" default:"auto" oneof:"auto,http-01,tls-alpn-01,dns-01" doc:"How the names are proven: http-01 by port 80, tls-alpn-01 by port 443, dns-01 by dns_command. auto is dns-01 if there is a dns_command, else http-01 and tls-alpn-01 in turns."`
+	DNSCommand []string      `key:"dns_command" doc:"Program that changes the DNS for dns-01, and its arguments. It gets add or remove, the name of the TXT record and its value as further arguments, and has 2 minutes. It runs without a shell."`
+	DNSWait    time.Duration `key:"dns_wait" default:"30s" min:"0s" max:"1h" doc:"How long a new TXT record takes until all name servers have it."`
+	Redirect   string        `key:"redirect" default:":80" doc:"Address and port that answers http-01 and leads browsers from http to https. Boards, /healthz and /readyz are answered there as well, as boards follow no redirect. Empty means none."`
+	HSTS       time.Duration `key:"hsts" default:"365d" min:"0s" max:"730d" doc:"How long browsers that saw this server by https use no http any more; 0 means that they are not told. It is also used with tls or behind a proxy if public_url begins with https."`
+	Chain      string        `key:"chain" default:"ISRG Root X1" doc:"Common name of the root that certificates should lead to, if the authority offers several. The default is one that XiaoZhi boards know; empty means the authority's choice."`
+	Profile    string        `key:"profile" doc:"Profile of the certificates, such as shortlived at Let's Encrypt, whose certificates last 6 days; empty means the authority's default."`
+	EABKeyID   string        `key:"eab_kid" doc:"Id of the key for external account binding, for certificate authorities that require it."`
+	EABKey     string        `key:"eab_key" secret:"true" doc:"That key, in base64url."`
+}
+
 // Limits bounds what clients can request.
 type Limits struct {
 	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Failed attempts with keys or passwords per minute and address before further attempts are refused."`
@@ -161,7 +180,7 @@ type XiaoZhi struct {
 	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"Transport of boards whose owner has not chosen one. With websocket, they can be reached only while somebody talks to them; mqtt requires mqtt and audio below."`
 	Framing   int           `key:"framing" default:"1" min:"1" max:"3" doc:"Format of audio frames on a WebSocket: 1 without a header, 2 with timestamps, 3 with the length."`
 	MQTT      string        `key:"mqtt" doc:"Address and port for MQTT connections of boards, such as :1883; empty means none."`
-	MQTTTLS   string        `key:"mqtt_tls" doc:"Address and port for MQTT connections with TLS. The certificate is that of tls and must be signed by a public authority; boards use TLS only on port 8883. Empty means none."`
+	MQTTTLS   string        `key:"mqtt_tls" doc:"Address and port for MQTT connections with TLS. The certificate is that of tls or https and must be signed by a public authority; boards use TLS only on port 8883. Empty means none."`
 	Broker    string        `key:"broker" doc:"Address of the MQTT server that is sent to boards, as host or host:port, if it differs from the address at which they found this server."`
 	Keepalive time.Duration `key:"keepalive" default:"240s" min:"10s" max:"1h" doc:"Keepalive interval of boards on MQTT."`
 	Audio     string        `key:"audio" doc:"Address and UDP port for the audio of boards on MQTT, such as :8884; empty means that they have no audio."`
@@ -256,6 +275,9 @@ type OTLP struct {
 	Headers string `key:"headers" secret:"true" doc:"Headers for the collector, as name=value separated by commas, such as Authorization=Bearer KEY."`
 	Sample  int    `key:"sample" default:"100" min:"0" max:"100" doc:"Percentage of traces that are sent."`
 }
+
+// ServesTLS reports whether the server speaks https itself.
+func (c *Config) ServesTLS() bool { return c.TLS.Cert != "" || len(c.HTTPS.Names) > 0 }
 
 // String returns the configuration as YAML with masked secrets, so that a Config that is printed by
 // accident reveals none.

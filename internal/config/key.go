@@ -123,6 +123,9 @@ func newKey(path string, f reflect.StructField, index []int) *Key {
 		Secret: f.Tag.Get("secret") == "true",
 		index:  index,
 	}
+	if flag := f.Tag.Get("flag"); flag != "" {
+		k.Flag = flag
+	}
 	if choices := f.Tag.Get("oneof"); choices != "" {
 		if k.oneOf = strings.Split(choices, ","); choices == "languages" {
 			k.oneOf = languages()

@@ -65,6 +65,7 @@ func Load(s Sources) (*Config, []Origin, error) {
 	}
 	c := fill(all...)
 	applyLayers(c, vars)
+	applyHTTPS(c, origins)
 	given := problems
 	for _, p := range c.check() {
 		if given.mentions(p.Key) || given.mentions(p.Key+fileKey) {
@@ -110,6 +111,22 @@ func applyLayers(c *Config, vars *layer) {
 	// Paths are appended to these URLs.
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.Lingzhu.PushURL = strings.TrimRight(c.Lingzhu.PushURL, "/")
+}
+
+// applyHTTPS sets what follows from automatic certificates, unless it was given.
+func applyHTTPS(c *Config, origins map[string]Origin) {
+	for i, name := range c.HTTPS.Names {
+		c.HTTPS.Names[i] = strings.ToLower(strings.TrimSuffix(name, "."))
+	}
+	if len(c.HTTPS.Names) == 0 {
+		return
+	}
+	if _, given := origins["listen"]; !given {
+		c.Listen = ":443"
+	}
+	if _, given := origins["public_url"]; !given {
+		c.PublicURL = "https://" + c.HTTPS.Names[0]
+	}
 }
 
 func sortedProblems(origins map[string]Origin) []Origin {

@@ -73,6 +73,9 @@ func TestDefaults(t *testing.T) {
 			Origins: []string{"*"},
 			WakeWords: []string{"你好小智", "嘿你好呀", "小智小智", "你好小志", "你好小鑫", "你好小新", "小美同学",
 				"小龙小龙", "喵喵同学", "小冰小冰", "嗨小智", "Hi ESP", "Jarvis", "Sophia", "Hey Willow"}},
+		HTTPS: HTTPS{Names: []string{}, DNSCommand: []string{}, Challenge: "auto", DNSWait: 30 * time.Second,
+			Directory: "https://acme-v02.api.letsencrypt.org/directory", Redirect: ":80", HSTS: 365 * 24 * time.Hour,
+			Chain: "ISRG Root X1"},
 		Speech: Speech{Format: "opus", ListenCommand: []string{}, SpeakCommand: []string{}},
 		OIDC:   OIDC{Scopes: []string{"openid", "profile", "email"}, Allow: []string{}},
 		Nodes:  Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
@@ -140,6 +143,10 @@ func TestEveryKey(t *testing.T) {
 		"bus.url": "nats://a:4222,nats://b:4222", "bus.name": "eins", "bus.cert": "/c", "bus.key": "/k",
 		"bus.ca":   "/ca",
 		"tls.cert": "/tls/c", "tls.key": "/tls/k",
+		"https.names": "a.example.org, b.example.org", "https.email": "anna@example.org",
+		"https.directory": "https://ca.example.org/dir", "https.ca": "/ca", "https.challenge": "tls-alpn-01",
+		"https.dns_command": "/dns, -v", "https.dns_wait": "1s", "https.redirect": ":8080", "https.hsts": "1d",
+		"https.chain": "Root", "https.profile": "shortlived", "https.eab_kid": "k", "https.eab_key": "a2V5",
 		"limits.auth_failures": "3", "limits.body": "2MiB", "limits.body_images": "9MiB", "limits.connections": "4",
 		"limits.streams": "5", "limits.streams_of_key": "6", "limits.turns": "7", "limits.calls": "8",
 		"limits.call_rate": "9",
@@ -189,6 +196,8 @@ func TestEveryKey(t *testing.T) {
 		"bus.key":  {"bus.cert", "bus.url", "database.url", "secret"},
 		"bus.ca":   {"bus.url", "database.url", "secret"},
 		"tls.cert": {"tls.key"}, "tls.key": {"tls.cert"},
+		"https.names":   {"listen", "public_url"}, // which follow from it
+		"https.eab_kid": {"https.eab_key"}, "https.eab_key": {"https.eab_kid"},
 		"otlp.headers": {"otlp.url"},
 		"oidc.issuer":  {"oidc.client_id"}, "oidc.client_id": {"oidc.issuer"},
 		"oidc.client_secret": {"oidc.issuer", "oidc.client_id"}, "oidc.only": {"oidc.issuer", "oidc.client_id"},
@@ -259,6 +268,19 @@ func yamlOf(given map[string]string) string {
 		b.WriteString("  " + leaf + ": " + k.yaml(k.must(text)) + "\n")
 	}
 	return b.String()
+}
+
+// What follows from automatic certificates is set unless it is given.
+func TestAutomaticHTTPS(t *testing.T) {
+	c, origins, _, err := load(t, "", nil, map[string]string{"https.names": "Board.example.org., other.example.org"})
+	if err != nil || c.Listen != ":443" || c.PublicURL != "https://board.example.org" || len(origins) != 1 {
+		t.Errorf("%s, %s, %v, %v", c.Listen, c.PublicURL, origins, err)
+	}
+	c, _, _, err = load(t, "listen: :8443\npublic_url: https://board.example.org:8443\nhttps: {names: board.example.org}",
+		nil, nil)
+	if err != nil || c.Listen != ":8443" || c.PublicURL != "https://board.example.org:8443" {
+		t.Errorf("%s, %s, %v", c.Listen, c.PublicURL, err)
+	}
 }
 
 func TestValuesInFile(t *testing.T) {

@@ -43,6 +43,7 @@ func (c *Config) check() Problems {
 	c.checkOutside(p)
 	c.checkBoards(p)
 	c.checkOIDC(p)
+	c.checkHTTPS(p)
 	return *p
 }
 
@@ -192,8 +193,8 @@ func (c *Config) checkBoards(p *Problems) {
 			checkAddress(p, a.key, a.address)
 		}
 	}
-	if x.MQTTTLS != "" && c.TLS.Cert == "" {
-		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert", "give a certificate, or take it out")
+	if x.MQTTTLS != "" && !c.ServesTLS() {
+		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert or https.names", "give a certificate, or take it out")
 	}
 	if x.Transport == "mqtt" && x.MQTT+x.MQTTTLS+x.Broker+x.Join == "" {
 		p.add("xiaozhi.transport", "", "is mqtt, and boards have no MQTT server",

@@ -59,6 +59,26 @@ func TestValidate(t *testing.T) {
 			"data is not given and this account has no home folder: give the data folder, such as --data /var/lib/patchbay"},
 
 		{"https", func(c *Config) { c.TLS.Cert, c.TLS.Key = "/c", "/k" }, ""},
+		{"automatic https", func(c *Config) { c.HTTPS.Names = []string{"board.example.org"} }, ""},
+		{"automatic https and MQTT", func(c *Config) {
+			c.HTTPS.Names, c.XiaoZhi.MQTTTLS = []string{"board.example.org"}, ":8883"
+		}, ""},
+		{"a certificate for no name", func(c *Config) { c.HTTPS.Names = []string{"192.0.2.1"} },
+			`https.names holds "192.0.2.1": give names such as board.example.org; certificates are for names that others can resolve`},
+		{"automatic https and a certificate", func(c *Config) {
+			c.HTTPS.Names, c.TLS.Cert, c.TLS.Key = []string{"board.example.org"}, "/c", "/k"
+		}, "https.names is given together with tls.cert: give certificates in files, or names to get them for"},
+		{"DNS without a command", func(c *Config) {
+			c.HTTPS.Names, c.HTTPS.Challenge = []string{"board.example.org"}, "dns-01"
+		}, "https.challenge is dns-01 without https.dns_command: give the program that changes the DNS"},
+		{"http and https on one port", func(c *Config) {
+			c.HTTPS.Names, c.Listen, c.HTTPS.Redirect = []string{"board.example.org"}, ":443", ":443"
+		}, "https.redirect is the same as listen: give another port, or leave it empty"},
+		{"directory without TLS", func(c *Config) { c.HTTPS.Directory = "http://ca.example.org" },
+			`https.directory is "http://ca.example.org": give an https address`},
+		{"a name as an address", func(c *Config) { c.HTTPS.Email = "anna" }, `https.email is "anna": give an address such as anna@example.org, or leave it empty`},
+		{"binding without a key", func(c *Config) { c.HTTPS.EABKeyID = "k" },
+			"https.eab_kid is given without https.eab_key: give both, or neither"},
 		{"certificate without key", func(c *Config) { c.TLS.Cert = "/c" },
 			"tls.cert is given without tls.key: give both, or neither"},
 		{"key without certificate", func(c *Config) { c.TLS.Key = "/k" },
@@ -159,7 +179,7 @@ func TestValidate(t *testing.T) {
 		{"sound at a name of a port", func(c *Config) { c.XiaoZhi.Audio = ":sound" },
 			`xiaozhi.audio is ":sound": give address and port such as 127.0.0.1:3000, or :3000 for every address`},
 		{"boards with TLS and no certificate", func(c *Config) { c.XiaoZhi.MQTTTLS = ":8883" },
-			"xiaozhi.mqtt_tls is given without tls.cert: give a certificate, or take it out"},
+			"xiaozhi.mqtt_tls is given without tls.cert or https.names: give a certificate, or take it out"},
 		{"sound over IPv6", func(c *Config) { c.XiaoZhi.AudioHost = "2001:db8::1" },
 			`xiaozhi.audio_host is "2001:db8::1": give an IPv4 address, as boards know no other, or a name`},
 		{"broker without scheme", func(c *Config) { c.XiaoZhi.Join = "mqtt.example.org:1883" },

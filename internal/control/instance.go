@@ -31,6 +31,27 @@ type Instance struct {
 	Secret string
 	// Started is the start time of this instance.
 	Started time.Time
+	// Certificates returns the state of the certificates that the server gets by itself; nil if there
+	// are none.
+	Certificates func() []ServerCertificate
+}
+
+// ServerCertificate is the state of a certificate that the server gets by itself.
+type ServerCertificate struct {
+	Name string `json:"name"`
+	// Expires and Renews are missing before there is one. Issuer is the common name of its issuer, and
+	// Root that of its chain's root.
+	Expires time.Time `json:"expires_at,omitzero"`
+	Renews  time.Time `json:"renews_at,omitzero"`
+	Issuer  string    `json:"issuer,omitempty"`
+	Root    string    `json:"root,omitempty"`
+	// Failures counts the failed attempts since then. Problem, for administrators only, says why the
+	// last one failed, and Retry when the next one is made.
+	Failures int       `json:"failures,omitempty"`
+	Problem  string    `json:"problem,omitempty"`
+	Retry    time.Time `json:"retry_at,omitzero"`
+	// Reason is what Problem says, before its translation.
+	Reason i18n.Text `json:"-"`
 }
 
 const (
@@ -59,10 +80,12 @@ type Status struct {
 	// disk_errors, bus, or not_running if no server runs on the data.
 	Failing []string  `json:"failing"`
 	Started time.Time `json:"started_at,omitzero"`
+	// Certificates are those that the server gets by itself.
+	Certificates []ServerCertificate `json:"certificates,omitempty"`
 }
 
 // Status returns the state of this instance.
-func (s *Service) Status(ctx context.Context, _ Caller, _ Empty) (Status, error) {
+func (s *Service) Status(ctx context.Context, c Caller, _ Empty) (Status, error) {
 	out := Status{
 		Version: s.Version, Database: s.Hub.Store.Dialect(), Instance: s.Hub.Bus.Instance, Others: s.Hub.Bus.Peers(),
 		PublicURL: s.PublicURL, Failing: []string{}, Started: s.Instance.Started,
@@ -71,6 +94,14 @@ func (s *Service) Status(ctx context.Context, _ Caller, _ Empty) (Status, error)
 		out.Failing = s.Instance.Failing(ctx)
 	}
 	out.Ready = len(out.Failing) == 0
+	if s.Instance.Certificates != nil {
+		out.Certificates = s.Instance.Certificates()
+	}
+	for i := range out.Certificates {
+		if at := &out.Certificates[i]; c.Admin && !at.Reason.IsZero() {
+			at.Problem = at.Reason.In(c.Lang)
+		}
+	}
 	return out, nil
 }
 

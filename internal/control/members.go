@@ -39,6 +39,11 @@ const (
 	EventClientRemoved   = "oauth.client_removed"
 	EventRecordsDeleted  = "records.deleted"
 	EventSecretRotated   = "secret.rotated"
+
+	EventCertificateIssued  = "certificate.issued"
+	EventCertificateRenewed = "certificate.renewed"
+	EventCertificateFailed  = "certificate.failed"
+
 	EventSecretForgotten = "secret.forgotten"
 	EventSecretLost      = "secret.lost"
 

@@ -42,7 +42,7 @@ const (
 	msgBot          = i18n.Message("The bot:")
 	msgRefused      = i18n.Message("The server does not let this browser in. Try again in a moment.")
 	msgRemoved      = i18n.Message("This browser was removed from your devices. Start talking to add it again.")
-	msgInsecure     = i18n.Message("Browsers let pages use microphone and camera over https only, or on this machine: open http://localhost on the computer that Patchbay runs on, or give the server a certificate (tls.cert). You can type meanwhile.")
+	msgInsecure     = i18n.Message("Browsers let pages use microphone and camera over https only, or on this machine: open http://localhost on the computer that Patchbay runs on, or give the server a certificate (https.names or tls.cert). You can type meanwhile.")
 	msgNoMicrophone = i18n.Message("The microphone cannot be used; you can type.")
 	msgNoCamera     = i18n.Message("The camera cannot be used.")
 	msgCameraOff    = i18n.Message("The camera is turned off on the page.")

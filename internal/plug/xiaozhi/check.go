@@ -30,9 +30,10 @@ type CheckOptions struct {
 	Accounts *account.Service
 	// Awake returns the numbers of the boards that are awake; nil: no server runs.
 	Awake func(context.Context) (map[int64]bool, error)
-	// PublicURL is where boards reach the server; empty: where it listens, at Listen. Cert and Key
-	// are the files of its certificate; empty: it has none.
+	// PublicURL is where boards reach the server; empty: where it listens, at Listen, by https if
+	// Secure is set. Cert and Key are the files of its certificate; empty: it has none in files.
 	PublicURL, Listen, Cert, Key string
+	Secure                       bool
 	// Transport, MQTT, MQTTTLS, Broker, Join, Audio, AudioHost, AudioPort and Firmware are those of
 	// the settings.
 	Transport, MQTT, MQTTTLS, Broker, Join, Audio, AudioHost string
@@ -214,7 +215,7 @@ func (c *checker) checkAddress(ctx context.Context) {
 		host = ownAddress()
 	}
 	scheme := "http://"
-	if c.Cert != "" {
+	if c.Secure {
 		scheme = "https://"
 	}
 	c.OK(name, msgBoardsAt.With(scheme+net.JoinHostPort(host, port)+OTAPath))
