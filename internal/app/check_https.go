@@ -20,10 +20,8 @@ import (
 )
 
 const (
-	msgCheckHTTPS   = i18n.Message("https for %s")
-	msgCheckName    = i18n.Message("DNS of %s")
-	msgCheckOutside = i18n.Message("https://%s")
-	msgCheckPlain   = i18n.Message("http://%s")
+	msgCheckHTTPS = i18n.Message("https for %s")
+	msgCheckName  = i18n.Message("DNS of %s")
 
 	msgHTTPSNone     = i18n.Message("there is no certificate yet")
 	msgHTTPSFailed   = i18n.Message("%[1]s; failed attempts: %[2]d, the next one is at %[3]s")
@@ -156,7 +154,7 @@ func (h *httpsCheck) resolves(ctx context.Context, host string) bool {
 func (h *httpsCheck) outside(ctx context.Context, s certs.Status) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	name, port := msgCheckOutside.With(s.Name), "443"
+	name, port := check.Verbatim("https://"+s.Name), "443"
 	if u, err := url.Parse(h.public); err == nil && u.Hostname() == s.Name && u.Port() != "" {
 		port = u.Port()
 	}
@@ -186,7 +184,7 @@ func (h *httpsCheck) outside(ctx context.Context, s certs.Status) {
 
 // redirects checks that http leads to https.
 func (h *httpsCheck) redirects(ctx context.Context, s certs.Status) {
-	name := msgCheckPlain.With(s.Name)
+	name := check.Verbatim("http://" + s.Name)
 	client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DialContext: h.dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Name+"/", nil)
