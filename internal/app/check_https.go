@@ -45,8 +45,8 @@ const (
 	adviceOutside443 = i18n.Message("Forward port 443 to listen. Some routers do not lead back in: try it from outside, such as by a phone without Wi-Fi.")
 )
 
-// httpsCheck checks automatic certificates as somebody outside would see them, as far as that can be
-// done from inside.
+// httpsCheck checks automatic certificates as somebody outside would see them, as far as that can
+// be done from inside.
 type httpsCheck struct {
 	*check.Report
 	running bool // a server runs on the data
@@ -70,7 +70,8 @@ func (e *examination) checkHTTPS(ctx context.Context) {
 		return
 	}
 	h := httpsCheck{Report: e.Report, running: e.isRunning(), plain: c.HTTPS.Redirect != "", public: c.PublicURL,
-		now: time.Now(), lookup: net.DefaultResolver.LookupNetIP, dial: (&net.Dialer{Timeout: probeTimeout}).DialContext}
+		now: time.Now(), lookup: net.DefaultResolver.LookupNetIP,
+		dial: (&net.Dialer{Timeout: probeTimeout}).DialContext}
 	if pem, err := os.ReadFile(c.HTTPS.CA); err == nil {
 		// An authority of the own network has usually issued its own certificate too.
 		if h.roots, err = x509.SystemCertPool(); err != nil {
@@ -185,7 +186,8 @@ func (h *httpsCheck) outside(ctx context.Context, s certs.Status) {
 // redirects checks that http leads to https.
 func (h *httpsCheck) redirects(ctx context.Context, s certs.Status) {
 	name := check.Verbatim("http://" + s.Name)
-	client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DialContext: h.dial, DisableKeepAlives: true},
+	client := &http.Client{Timeout: probeTimeout,
+		Transport:     &http.Transport{DialContext: h.dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Name+"/", nil)
 	if err != nil {

@@ -117,7 +117,8 @@ func (e *examination) checkBoards(ctx context.Context) {
 	c, x := e.settings, e.settings.XiaoZhi
 	o := xiaozhi.CheckOptions{
 		Store: e.base.Store, Accounts: e.base.Accounts, PublicURL: c.PublicURL, Listen: c.Listen, Cert: c.TLS.Cert,
-		Key: c.TLS.Key, Secure: c.ServesTLS(), Transport: x.Transport, MQTT: x.MQTT, MQTTTLS: x.MQTTTLS, Broker: x.Broker, Join: x.Join,
+		Key: c.TLS.Key, Secure: c.ServesTLS(),
+		Transport: x.Transport, MQTT: x.MQTT, MQTTTLS: x.MQTTTLS, Broker: x.Broker, Join: x.Join,
 		Audio: x.Audio, AudioHost: x.AudioHost, AudioPort: x.AudioPort, Firmware: x.Firmware,
 	}
 	if e.running.Listen != "" {

@@ -111,8 +111,8 @@ func selfSignedFingerprint(c *config.Config, own identityTLS) string {
 	return wire.Fingerprint(leaf.Raw)
 }
 
-// fileFingerprint returns the fingerprint of the certificate in the configured files; empty if there
-// is none.
+// fileFingerprint returns the fingerprint of the certificate in the configured files; empty if
+// there is none.
 func fileFingerprint(c *config.Config) string {
 	if c.TLS.Cert == "" {
 		return ""
@@ -224,8 +224,8 @@ func (d *redirector) state(name string, lang i18n.Lang) string {
 	return msgOrdering.In(lang, name)
 }
 
-// certificateStates returns what tells the control service about automatic certificates; nil if there
-// are none.
+// certificateStates returns what tells the control service about automatic certificates; nil if
+// there are none.
 func certificateStates(m *certs.Manager) func() []control.ServerCertificate {
 	if m == nil {
 		return nil

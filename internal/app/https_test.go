@@ -109,8 +109,9 @@ func (s *httpsServer) do(method, url string) (*http.Response, string) {
 	return resp, string(text)
 }
 
-// A server that is given nothing but a name gets its certificate, leads http to https, lets boards and
-// health checks stay on http, and serves MQTT with it; the command line reaches it, and doctor sees all.
+// A server that is given nothing but a name gets its certificate, leads http to https, lets boards
+// and health checks stay on http, and serves MQTT with it; the command line reaches it, and doctor
+// sees all.
 func TestAutomaticHTTPS(t *testing.T) {
 	s := newHTTPSServer(t)
 	local := &http.Client{Timeout: 10 * time.Second, Transport: LocalTransport()}
@@ -129,7 +130,7 @@ func TestAutomaticHTTPS(t *testing.T) {
 		}
 	}
 	secure, _ := s.do(http.MethodGet, "https://"+boardName+"/healthz")
-	if h := secure.Header.Get("Strict-Transport-Security"); secure.StatusCode != http.StatusOK || h != "max-age=31536000" {
+	if h := secure.Header.Get("Strict-Transport-Security"); secure.StatusCode != 200 || h != "max-age=31536000" {
 		t.Errorf("%s, HSTS %q", secure.Status, h)
 	}
 	for _, c := range []struct {
@@ -213,8 +214,8 @@ func TestDoctorHTTPS(t *testing.T) {
 		closed bool
 		want   []string
 	}{
-		{"none", certs.Status{Name: boardName}, "198.51.100.7", true, []string{"warn there is no certificate yet", "ok leads to",
-			"warn does not answer on port 80: "}},
+		{"none", certs.Status{Name: boardName}, "198.51.100.7", true, []string{"warn there is no certificate yet",
+			"ok leads to", "warn does not answer on port 80: "}},
 		{"failing", failing, "", true, []string{"fail no luck; failed attempts: 3", "fail does not resolve: "}},
 		{"renewing", renewing, "10.0.0.7", true, []string{"warn no luck; failed attempts: 1",
 			"warn leads to 10.0.0.7, which cannot be reached from the internet", "warn cannot be reached from this machine: ",
@@ -223,8 +224,8 @@ func TestDoctorHTTPS(t *testing.T) {
 			"fail the certificate there is not trusted: ", "warn does not answer on port 80: "}},
 		{"expired", gone, "198.51.100.7", false, []string{"fail expired on ", "ok leads to", "fail ", "warn "}},
 	} {
-		h := httpsCheck{Report: &check.Report{Lang: i18n.English, Explain: Explain}, running: true, plain: true, now: now,
-			public: "https://" + boardName,
+		h := httpsCheck{Report: &check.Report{Lang: i18n.English, Explain: Explain}, running: true, plain: true,
+			now: now, public: "https://" + boardName,
 			lookup: func(context.Context, string, string) ([]netip.Addr, error) {
 				if c.where == "" {
 					return nil, &net.DNSError{Err: "no such host", Name: boardName, IsNotFound: true}
@@ -309,7 +310,8 @@ func TestRotationResealsCertificates(t *testing.T) {
 		must(t, err)
 		challenge, err := t1.ChallengeByName(ctx, certs.DNS01, boardName)
 		must(t, err)
-		for sealed, want := range map[string]string{rows[0].Sealed: "key", account: "account", challenge.Sealed: "answer"} {
+		for sealed, want := range map[string]string{rows[0].Sealed: "key", account: "account",
+			challenge.Sealed: "answer"} {
 			if got, err := b.Box.Key().Open(sealed); err != nil || got != want {
 				t.Errorf("%d resealed: %q, %v", n, got, err)
 			}

@@ -5,7 +5,8 @@
 // that every instance serves them and can answer for an order of any other. Only one instance
 // orders at a time. All private keys are sealed there.
 //
-// The ACME client is golang.org/x/crypto/acme, which adds 0.2 MB to the program; certmagic adds 2.1.
+// The ACME client is golang.org/x/crypto/acme, which adds 0.2 MB to the program; certmagic adds
+// 2.1.
 package certs
 
 import (
@@ -57,8 +58,8 @@ type Options struct {
 	CA        []byte
 	// Email is where the authority may send warnings; it may be empty.
 	Email string
-	// KeyID and HMAC bind the account to one that exists at the authority (RFC 8555 §7.3.4). HMAC is
-	// base64url. Both may be empty.
+	// KeyID and HMAC bind the account to one that exists at the authority (RFC 8555 §7.3.4). HMAC
+	// is base64url. Both may be empty.
 	KeyID, HMAC string
 	// Profile is the profile of certificates that is ordered; empty means the authority's default.
 	Profile string
@@ -67,8 +68,8 @@ type Options struct {
 	Chain string
 	// Challenges are the kinds of challenges to use. After a failure the next one is tried.
 	Challenges []string
-	// DNSCommand is the program that adds and removes TXT records, and its arguments. DNSWait is how
-	// long records take until the authority can see them.
+	// DNSCommand is the program that adds and removes TXT records, and its arguments. DNSWait is
+	// how long records take until the authority can see them.
 	DNSCommand []string
 	DNSWait    time.Duration
 
@@ -135,8 +136,8 @@ type held struct {
 	tls    *tls.Certificate
 }
 
-// maxLookups is the number of challenges per second that are looked up in the database. An authority
-// checks a name from five or so places.
+// maxLookups is the number of challenges per second that are looked up in the database. An
+// authority checks a name from five or so places.
 const maxLookups = 50
 
 // New returns a manager, or an error if an option is invalid. [Manager.Run] has to be called.
@@ -201,8 +202,8 @@ func (m *Manager) Names() []string {
 }
 
 // TLSConfig returns the configuration of a TLS server with the certificates of all names, as they
-// are at the time of each connection. It also answers TLS-ALPN-01 challenges, so that connections of
-// any listener may be served with it. The caller may change it.
+// are at the time of each connection. It also answers TLS-ALPN-01 challenges, so that connections
+// of any listener may be served with it. The caller may change it.
 func (m *Manager) TLSConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: m.certificate,
 		NextProtos: []string{"h2", "http/1.1", acme.ALPNProto}}
@@ -211,8 +212,8 @@ func (m *Manager) TLSConfig() *tls.Config {
 // errNoCertificate means that a name has no certificate yet.
 var errNoCertificate = errors.New("there is no certificate for this name yet")
 
-// certificate returns the certificate for a connection. A client that asks for no name of ours, such
-// as the command line on this machine, gets the first certificate, or a self-signed one.
+// certificate returns the certificate for a connection. A client that asks for no name of ours,
+// such as the command line on this machine, gets the first certificate, or a self-signed one.
 func (m *Manager) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := normal(hello.ServerName)
 	if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // RFC 8737 §3

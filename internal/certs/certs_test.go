@@ -176,7 +176,8 @@ func TestIssue(t *testing.T) {
 					t.Errorf("records: %q", p.Records())
 				}
 				s := m.Status()[0]
-				if s.Failures > 0 || s.Expires.Sub(s.Issued) < 89*24*time.Hour || s.Renews.Sub(s.Issued) < 59*24*time.Hour ||
+				const day = 24 * time.Hour
+				if s.Failures > 0 || s.Expires.Sub(s.Issued) < 89*day || s.Renews.Sub(s.Issued) < 59*day ||
 					s.Root != p.Root(0).Subject.CommonName {
 					t.Errorf("status %+v", s)
 				}
@@ -194,8 +195,8 @@ func TestIssue(t *testing.T) {
 	})
 }
 
-// A certificate that the authority wants to be renewed is replaced while connections go on; new ones
-// get the new one.
+// A certificate that the authority wants to be renewed is replaced while connections go on; new
+// ones get the new one.
 func TestRenewal(t *testing.T) {
 	db, r := storetest.SQLite(t), newRig(t)
 	p := pebbletest.Start(t, pebbletest.Options{HTTPPort: port(r.plain), TLSPort: port(r.secure)})
@@ -233,7 +234,8 @@ func TestShortLife(t *testing.T) {
 	waitWithin(t, soon, "renewal", func() bool { return !m.Leaf().Equal(first) })
 }
 
-// The preferred chain is taken although it is not the first, and the profile that is set is ordered.
+// The preferred chain is taken although it is not the first, and the profile that is set is
+// ordered.
 func TestChain(t *testing.T) {
 	db, r := storetest.SQLite(t), newRig(t)
 	p := pebbletest.Start(t, pebbletest.Options{HTTPPort: port(r.plain), AlternateRoots: 2, ShortLived: true})
@@ -283,7 +285,8 @@ func TestInstances(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
-		if free, err := db.Leases.Take(t.Context(), "certificates", "other", time.Now(), time.Now()); err != nil || !free {
+		now := time.Now()
+		if free, err := db.Leases.Take(t.Context(), "certificates", "other", now, now); err != nil || !free {
 			t.Error("the lease was not released", err)
 		}
 	})
@@ -386,7 +389,7 @@ func TestFaults(t *testing.T) {
 	reached := pebbletest.Start(t, pebbletest.Options{HTTPPort: port(r.plain)})
 	closed := pebbletest.Start(t, pebbletest.Options{})
 	failing := filepath.Join(t.TempDir(), "dns")
-	if err := os.WriteFile(failing, []byte("#!/bin/sh\necho first\necho no such zone >&2\nexit 3\n"), 0o700); err != nil {
+	if err := os.WriteFile(failing, []byte("#!/bin/sh\necho no such zone >&2\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -36,8 +36,8 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// runDNS runs the DNS command with an action (add or remove), the name of the record and its value as
-// its last arguments, without a shell and without the settings of this server.
+// runDNS runs the DNS command with an action (add or remove), the name of the record and its value
+// as its last arguments, without a shell and without the settings of this server.
 func (m *Manager) runDNS(ctx context.Context, action, name, value string) error {
 	if len(m.DNSCommand) == 0 {
 		return &commandError{err: errors.New("https.dns_command is not set")}

@@ -182,8 +182,8 @@ func (f fault) text(name, kind string) i18n.Text {
 	return msgOther.With(f.detail)
 }
 
-// Challenges returns the kinds of challenges for the setting https.challenge, "auto" or one of them,
-// in the order in which they are tried.
+// Challenges returns the kinds of challenges for the setting https.challenge, "auto" or one of
+// them, in the order in which they are tried.
 func Challenges(chosen string, hasCommand, hasHTTP bool) []string {
 	switch {
 	case chosen != "auto":

@@ -57,8 +57,8 @@ func (f *Files) TLSConfig() *tls.Config {
 // Leaf returns the certificate.
 func (f *Files) Leaf() *x509.Certificate { return f.latest().Leaf }
 
-// latest returns the certificate, after reading the files if they have changed. While they cannot be
-// used, such as between the writing of the two, it is the one before.
+// latest returns the certificate, after reading the files if they have changed. While they cannot
+// be used, such as between the writing of the two, it is the one before.
 func (f *Files) latest() *tls.Certificate {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -94,8 +94,9 @@ func (m *Manager) forgetAccount(ctx context.Context) error {
 	return m.saveAccount(ctx, "", key)
 }
 
-// retryRequest returns the delay before a failed request to the authority is repeated; 0: it is not.
-// An order that fails is repeated as a whole, later. A wrong nonce is no failure (RFC 8555 §6.5).
+// retryRequest returns the delay before a failed request to the authority is repeated; 0: it is
+// not. An order that fails is repeated as a whole, later. A wrong nonce is no failure (RFC 8555
+// §6.5).
 func retryRequest(n int, _ *http.Request, resp *http.Response) time.Duration {
 	switch {
 	case n > 5 || resp.StatusCode == http.StatusTooManyRequests:

@@ -64,8 +64,8 @@ func (m *Manager) pass(ctx context.Context) error {
 	})
 }
 
-// holding calls f while this instance alone may order. It returns without a call if another instance
-// may. The context of f ends if the right is lost.
+// holding calls f while this instance alone may order. It returns without a call if another
+// instance may. The context of f ends if the right is lost.
 func (m *Manager) holding(ctx context.Context, f func(context.Context) error) error {
 	if m.Acquire == nil {
 		return f(ctx)

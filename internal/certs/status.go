@@ -20,7 +20,8 @@ type Status struct {
 	Issued, Expires, Renews time.Time
 	Issuer, Root            string
 	// Failures counts the failed attempts since then. Problem says why the last one failed and what
-	// to do, and Retry when the next one is made; both are zero if it succeeded, and before the first.
+	// to do, and Retry when the next one is made; both are zero if it succeeded, and before the
+	// first.
 	Failures int
 	Problem  i18n.Text
 	Retry    time.Time

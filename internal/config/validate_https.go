@@ -45,7 +45,8 @@ func (c *Config) checkHTTPS(p *Problems) {
 func (c *Config) checkAutomatic(p *Problems) {
 	h := c.HTTPS
 	if c.TLS.Cert != "" || c.TLS.Key != "" {
-		p.add("https.names", "", "is given together with tls.cert", "give certificates in files, or names to get them for")
+		p.add("https.names", "", "is given together with tls.cert",
+			"give certificates in files, or names to get them for")
 	}
 	if h.Challenge == "dns-01" && len(h.DNSCommand) == 0 {
 		p.add("https.challenge", "", "is dns-01 without https.dns_command", "give the program that changes the DNS")

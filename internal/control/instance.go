@@ -31,22 +31,22 @@ type Instance struct {
 	Secret string
 	// Started is the start time of this instance.
 	Started time.Time
-	// Certificates returns the state of the certificates that the server gets by itself; nil if there
-	// are none.
+	// Certificates returns the state of the certificates that the server gets by itself; nil if
+	// there are none.
 	Certificates func() []ServerCertificate
 }
 
 // ServerCertificate is the state of a certificate that the server gets by itself.
 type ServerCertificate struct {
 	Name string `json:"name"`
-	// Expires and Renews are missing before there is one. Issuer is the common name of its issuer, and
-	// Root that of its chain's root.
+	// Expires and Renews are missing before there is one. Issuer is the common name of its issuer,
+	// and Root that of its chain's root.
 	Expires time.Time `json:"expires_at,omitzero"`
 	Renews  time.Time `json:"renews_at,omitzero"`
 	Issuer  string    `json:"issuer,omitempty"`
 	Root    string    `json:"root,omitempty"`
-	// Failures counts the failed attempts since then. Problem, for administrators only, says why the
-	// last one failed, and Retry when the next one is made.
+	// Failures counts the failed attempts since then. Problem, for administrators only, says why
+	// the last one failed, and Retry when the next one is made.
 	Failures int       `json:"failures,omitempty"`
 	Problem  string    `json:"problem,omitempty"`
 	Retry    time.Time `json:"retry_at,omitzero"`

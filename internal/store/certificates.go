@@ -63,8 +63,8 @@ func (t Certificates) Save(ctx context.Context, c Certificate) error {
 	return err
 }
 
-// SaveAttempt stores how the last attempt to get a certificate ended, and when the next one is made.
-// It leaves the certificate as it is.
+// SaveAttempt stores how the last attempt to get a certificate ended, and when the next one is
+// made. It leaves the certificate as it is.
 func (t Certificates) SaveAttempt(ctx context.Context, c Certificate) error {
 	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, renew_at, failures, tried_at,
 		retry_at, challenge, problem, detail) VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9)
@@ -76,8 +76,8 @@ func (t Certificates) SaveAttempt(ctx context.Context, c Certificate) error {
 	return err
 }
 
-// Account returns the account at a certificate authority: its address there, and its sealed key. The
-// error is [ErrNotFound] if there is none.
+// Account returns the account at a certificate authority: its address there, and its sealed key.
+// The error is [ErrNotFound] if there is none.
 func (t Certificates) Account(ctx context.Context, directory string) (url, sealed string, err error) {
 	type account struct{ url, sealed string }
 	a, err := one(ctx, t.db, func(s scanner) (a account, err error) { return a, s.Scan(&a.url, &a.sealed) },

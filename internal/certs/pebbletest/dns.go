@@ -73,7 +73,8 @@ func (s *dnsServer) run(conn net.Conn) {
 		case strings.HasSuffix(name, "missing.example"):
 			answer.RCode = dnsmessage.RCodeNameError
 		case q.Type == dnsmessage.TypeA:
-			answer.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
+			here := &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}
+			answer.Answers = []dnsmessage.Resource{{Header: head, Body: here}}
 		case q.Type == dnsmessage.TypeTXT:
 			for _, value := range s.records(name) {
 				answer.Answers = append(answer.Answers,

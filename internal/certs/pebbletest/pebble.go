@@ -44,8 +44,8 @@ type Options struct {
 	AccountKey string
 }
 
-// Pebble is a running authority. It resolves every name to 127.0.0.1, and knows the TXT records that
-// DNSCommand adds.
+// Pebble is a running authority. It resolves every name to 127.0.0.1, and knows the TXT records
+// that DNSCommand adds.
 type Pebble struct {
 	Directory  string
 	CA         []byte // PEM, of the certificate of the directory
@@ -254,7 +254,8 @@ func (p *Pebble) configure() {
 		"domainBlocklist": []string{"blocked.example.org"},
 	}
 	// It takes one by chance if an order names none.
-	profiles := map[string]any{"default": map[string]any{"description": "default", "validityPeriod": int(life.Seconds())}}
+	profiles := map[string]any{
+		"default": map[string]any{"description": "default", "validityPeriod": int(life.Seconds())}}
 	if p.o.ShortLived {
 		profiles["shortlived"] = map[string]any{"description": "six days", "validityPeriod": 6 * 24 * 3600}
 	}
