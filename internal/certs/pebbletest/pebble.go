@@ -63,7 +63,7 @@ type Pebble struct {
 }
 
 // program returns the path of Pebble, which the go command builds once. The version is in
-// tools/go.mod.
+// tools/tools.mod.
 var program = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
