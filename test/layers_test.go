@@ -35,6 +35,8 @@ var allowedImports = map[string][]string{
 	"service":           {"i18n"}, "upgrade": {"i18n"},
 	"licenses": nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
+	"relay": {"i18n"},
+
 	"account":        {"check", "i18n", "seal", "store"},
 	"certs":          {"i18n", "seal", "store"},
 	"oidc":           {"check", "i18n"},
@@ -108,12 +110,11 @@ var allowedImports = map[string][]string{
 
 	// Only app imports everything.
 	"app": append([]string{"account", "api", "backup", "certs", "hub", "console", "control", "discovery", "mcpregistry",
-		"oauth", "oidc", "pin", "plug", "service", "upgrade", "voice"}, baseLayers...),
+		"oauth", "oidc", "pin", "plug", "relay", "service", "upgrade", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.
 	"cli": {"api", "app", "backup", "check", "config", "control", "i18n", "licenses", "mcpregistry", "observe",
-		"pin", "plug", "service", "upgrade", "problem",
-		"qr", "settings", "talk", "tool", "voice"},
+		"pin", "plug", "problem", "qr", "relay", "service", "settings", "talk", "tool", "upgrade", "voice"},
 }
 
 // plugImports are what a plug may import that is not in allowedImports: the hub and the vocabulary,
