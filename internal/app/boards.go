@@ -69,9 +69,11 @@ type deps struct {
 	guard     *account.Guard
 	addresses observe.Addresses
 	// dial opens outbound connections; it refuses internal addresses.
-	dial    func(context.Context, string, string) (net.Conn, error)
-	web     net.Addr    // of the HTTP server
-	tls     identityTLS // of this server; nil: it speaks http
+	dial func(context.Context, string, string) (net.Conn, error)
+	web  net.Addr    // of the HTTP server
+	tls  identityTLS // of this server; nil: it speaks http
+	// away has the MQTT connections with TLS that arrive through relays; nil: there are none.
+	away    net.Listener
 	demo    bool
 	speech  *speech
 	refuses func() bool // reports whether devices have to connect to another instance
@@ -287,6 +289,13 @@ func (v *voiceBoards) Run(ctx context.Context) error {
 	}
 	if v.secure != nil {
 		running.Go(func() error { return v.mqtt.Serve(ctx, v.secure, v.tls) })
+	}
+	switch {
+	case v.away == nil:
+	case v.secure != nil:
+		running.Go(func() error { return v.mqtt.Serve(ctx, v.away, v.tls) })
+	default:
+		v.away.Close() //nolint:errcheck // it returns nil
 	}
 	if v.broker != nil {
 		// Drain ends it, after the last messages to the boards have been sent.

@@ -75,6 +75,7 @@ func (e *examination) checkData(ctx context.Context) {
 		b.Accounts.CheckSecondSteps(ctx, e.Report)
 	}
 	e.checkOIDC(ctx)
+	e.checkRelays(ctx)
 	store.CheckAudit(ctx, e.Report, b.Store)
 	store.CheckClock(ctx, e.Report, b.Store, time.Now())
 	e.checkBus(ctx)

@@ -40,8 +40,9 @@ type identityTLS interface {
 	Leaf() *x509.Certificate
 }
 
-// newIdentity returns where the certificate comes from. The manager is nil unless it comes from an
-// authority.
+// newIdentity returns where the certificate comes from. The manager is nil unless it, or that of a
+// name at a relay, comes from an authority. With a relay alone, the server speaks http in its own
+// network.
 func newIdentity(b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer,
 	event func(ctx context.Context, event, name string)) (identityTLS, *certs.Manager, error) {
 	c := b.Config
@@ -52,13 +53,13 @@ func newIdentity(b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Re
 		}
 		return files, nil, nil
 	}
-	if len(c.HTTPS.Names) == 0 {
+	h, atRelay := c.HTTPS, len(c.Relay.Servers) > 0
+	if len(h.Names) == 0 && !atRelay {
 		return nil, nil, nil
 	}
-	h := c.HTTPS
 	o := certs.Options{Names: h.Names, Directory: h.Directory, Email: h.Email, KeyID: h.EABKeyID, HMAC: h.EABKey,
 		Profile: h.Profile, Chain: h.Chain, DNSCommand: h.DNSCommand, DNSWait: h.DNSWait,
-		Challenges: certs.Challenges(h.Challenge, len(h.DNSCommand) > 0, h.Redirect != ""),
+		Challenges: certs.Challenges(h.Challenge, len(h.DNSCommand) > 0, h.Redirect != "" && len(h.Names) > 0),
 		Store:      b.Store.Certificates, Box: b.Box, Event: event, Logger: log, Registerer: reg, Version: b.Version}
 	if h.CA != "" {
 		var err error
@@ -75,8 +76,8 @@ func newIdentity(b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Re
 		o.Release = func(ctx context.Context) error { return b.Store.Leases.Release(ctx, lease, messages.Instance) }
 	}
 	m, err := certs.New(o)
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(h.Names) == 0 {
+		return nil, m, err
 	}
 	return m, m, nil
 }

@@ -30,9 +30,10 @@ func failing(ready *atomic.Bool, b *Base, disk *storage, devices *handover) func
 
 // instanceInfo returns what the control service knows about this instance.
 func instanceInfo(b *Base, failing func(context.Context) []string, disk *storage, devices *handover,
-	certificates *certs.Manager) control.Instance {
+	certificates *certs.Manager, links *reach) control.Instance {
 	return control.Instance{
-		Failing: failing, Storage: disk.current, Drain: devices.Drain, Started: time.Now(), Backup: b.BackupSource(),
+		Failing: failing, Links: links.status, Storage: disk.current, Drain: devices.Drain, Started: time.Now(),
+		Backup: b.BackupSource(),
 		Settings: func() string {
 			var text strings.Builder
 			b.Config.WriteEffective(&text) //nolint:errcheck // a write to memory does not fail

@@ -11,7 +11,7 @@ import (
 
 // perAddressListener limits the concurrent connections per address and closes further ones, so that
 // one machine cannot take them all. This machine, and proxies that serve many people, have no
-// limit.
+// limit. Several listeners may count together.
 type perAddressListener struct {
 	net.Listener
 	*addressLimit
@@ -63,7 +63,7 @@ func (c *perAddressListener) Accept() (net.Conn, error) {
 
 // counted returns the address that a connection counts for: for IPv6 the network of one subscriber
 // (/64). It is invalid if the connection does not count.
-func (c *perAddressListener) counted(conn net.Conn) netip.Addr {
+func (c *addressLimit) counted(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil || c.most == 0 {
 		return netip.Addr{}
@@ -78,7 +78,7 @@ func (c *perAddressListener) counted(conn net.Conn) netip.Addr {
 	return from
 }
 
-func (c *perAddressListener) enter(from netip.Addr) bool {
+func (c *addressLimit) enter(from netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.here[from] >= c.most {
@@ -88,7 +88,7 @@ func (c *perAddressListener) enter(from netip.Addr) bool {
 	return true
 }
 
-func (c *perAddressListener) leave(from netip.Addr) {
+func (c *addressLimit) leave(from netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.here[from]--; c.here[from] <= 0 {

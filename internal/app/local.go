@@ -131,7 +131,7 @@ func (l *Local) register(b *Base, h *hub.Hub, asked *bots.Provider, log *slog.Lo
 
 // localInstance describes data on which no server runs.
 func localInstance(b *Base) control.Instance {
-	i := instanceInfo(b, func(context.Context) []string { return []string{"not_running"} }, &storage{}, &handover{}, nil)
+	i := instanceInfo(b, func(context.Context) []string { return []string{"not_running"} }, &storage{}, &handover{}, nil, nil)
 	i.Storage, i.Drain, i.Started = nil, nil, time.Time{}
 	return i
 }

@@ -138,6 +138,17 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 
+	links, err := openReach(base, log)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	if address := links.publicURL(ctx, c.PublicURL, log); address != c.PublicURL {
+		linked := *c
+		linked.PublicURL = address
+		c, base.Config = &linked, &linked
+	}
+
 	messages, err := bus.Open(ctx, busOptions(base, log))
 	if err != nil {
 		return err
@@ -241,7 +252,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	around := deps{
 		speech: speaking,
 		hub:    h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
-		dial: photos.Dial, web: listener.Addr(), tls: own, demo: o.Demo,
+		dial: photos.Dial, web: listener.Addr(), tls: own, demo: o.Demo, away: links.mqtt(),
 	}
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
@@ -307,7 +318,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	people = control.New(control.Options{
 		OAuth: consents, OIDC: newOIDC(c),
 		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		Instance:        instanceInfo(base, failing, disk, devices, certificates),
+		Instance:        instanceInfo(base, failing, disk, devices, certificates, links),
 		Health:          botHealth(cable, base),
 		Disconnect:      h.DisconnectBot,
 		Upstream:        upstreamHealth(base, h, servers, clouds, joined),
@@ -356,6 +367,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	server := newServer(observe.HandleRequests(log, registry,
 		onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes))))), log)
+	remote := newServer(server.Handler, log) // for clients that come through relays
 	limited := newPerAddressListener(listener, c.Limits.Connections, proxies, registry)
 	redirects, err := newRedirects(certificates, c, server.Handler, log)
 	if err != nil {
@@ -395,6 +407,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if certificates != nil {
 		running.Go(func() error { return certificates.Run(stop) })
 	}
+	if links != nil {
+		running.Go(func() error { return serveHTTP(remote, links.https(limited), links.identity(own, certificates)) })
+		running.Go(func() error { return links.order(stop, certificates) })
+	}
 	running.Go(func() error {
 		return streams.Run(stop, func(err error) {
 			log.Warn("whether rights have changed could not be found out",
@@ -433,6 +449,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		nodes.Shutdown(limit)    //nolint:errcheck // the rest ends with the process
 		redirects.Shutdown(last) //nolint:errcheck // the rest ends with the process
 		// Shut down last: until then clients get a message that the server is stopping.
+		var away sync.WaitGroup
+		away.Go(func() {
+			if remote.Shutdown(last) != nil {
+				remote.Close() //nolint:errcheck // the rest ends with the process
+			}
+		})
+		defer away.Wait()
 		if err := server.Shutdown(last); err != nil {
 			return server.Close()
 		}

@@ -19,6 +19,7 @@ type serveCmd struct {
 	Demo     bool         `help:"Run a demo with an echo bot and a publicly known key, in a separate data folder, listening on this machine only."`
 	New      bool         `help:"Start a new installation although the data folder belongs to one whose database is empty or missing."`
 	Config   string       `help:"Configuration file; default: $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
+	Relay    []string     `help:"Short for --relay-servers: relays through which the server is reached from everywhere." placeholder:"LIST"`
 	Settings kong.Plugins `embed:""`
 }
 
@@ -33,12 +34,17 @@ Examples:
     patchbay serve
     patchbay serve --demo
     patchbay serve --listen :3000 --public-url https://board.example.org
+    patchbay serve --relay relay.example.org --tls-cert cert.pem --tls-key key.pem
     patchbay serve --config /etc/patchbay.yaml`
 }
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
-	settings, _, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: given(c.Settings)})
+	flags := given(c.Settings)
+	if len(c.Relay) > 0 {
+		flags["relay.servers"] = strings.Join(c.Relay, ",")
+	}
+	settings, _, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: flags})
 	if err != nil {
 		return err
 	}
@@ -52,6 +58,9 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 		Ready: func(url string, b *app.Base) {
 			if watched && !c.Demo {
 				fmt.Fprintln(sh.stderr, msgServes.In(sh.lang, url, b.Config.Data))
+				if len(b.Config.Relay.Servers) > 0 && b.Config.PublicURL != "" {
+					fmt.Fprintln(sh.stderr, msgReached.In(sh.lang, b.Config.PublicURL))
+				}
 			}
 			c.printStartup(ctx, sh, url, b)
 			systemd.Ready() //nolint:errcheck // the server serves all the same
@@ -121,6 +130,7 @@ patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 
 OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`)
 	msgServes    = i18n.Message("\n  Patchbay is running at %s\n  Its data is in %s. Press Ctrl-C to stop it.\n")
+	msgReached   = i18n.Message("  From everywhere it is at %s, through the relay.\n")
 	msgLockedOut = i18n.Message("Nobody can sign in at %s: no account has a password. Set one in another terminal: patchbay user passwd %s --data %s")
 	msgNobody    = i18n.Message(`There is no account yet. Open this address in a browser, and choose a name and a password:
 

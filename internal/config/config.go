@@ -40,6 +40,7 @@ type Config struct {
 	Bus      Bus      `key:"bus" doc:"Connection between several instances. A single instance needs no settings here."`
 	TLS      TLS      `key:"tls" doc:"Serve HTTPS directly, with a certificate in files, which are read again when they change. Leave both empty behind a reverse proxy."`
 	HTTPS    HTTPS    `key:"https" doc:"Serve HTTPS directly, with certificates that the server gets and renews by itself (ACME)."`
+	Relay    Relay    `key:"relay" doc:"Being reached from everywhere through a relay, which cannot read what passes."`
 	Limits   Limits   `key:"limits" doc:"Limits that protect the server from overload."`
 	Turn     Turn     `key:"turn" doc:"Timeouts of questions and answers."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
@@ -118,6 +119,12 @@ type HTTPS struct {
 	Profile    string        `key:"profile" doc:"Profile of the certificates, such as shortlived at Let's Encrypt, whose certificates last 6 days; empty means the authority's default."`
 	EABKeyID   string        `key:"eab_kid" doc:"Id of the key for external account binding, for certificate authorities that require it."`
 	EABKey     string        `key:"eab_key" secret:"true" doc:"That key, in base64url."`
+}
+
+// Relay configures the relays through which the server is reached.
+type Relay struct {
+	Servers []string `key:"servers" doc:"Relays to connect to, such as relay.example.org; --relay is short for it. The server gets a certificate for its name there by itself (see https), unless tls.cert is given. Empty means none."`
+	Key     string   `key:"key" secret:"true" doc:"Join code for the relay, as printed by patchbay relay key add; for several relays, codes separated by commas. It is needed for the first connection only."`
 }
 
 // Limits bounds what clients can request.

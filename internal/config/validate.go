@@ -90,9 +90,29 @@ func (c *Config) checkServer(p *Problems) {
 	}
 	checkPair(p, "tls.cert", c.TLS.Cert, "tls.key", c.TLS.Key)
 	checkPrefixes(p, "proxies", c.Proxies)
+	c.checkRelay(p)
 	if c.Limits.BodyImages < c.Limits.Body {
 		p.add("limits.body_images", "", "is smaller than limits.body, which is "+c.Limits.Body.String(),
 			"give at least that")
+	}
+}
+
+// joinCode matches the join code of a relay.
+var joinCode = regexp.MustCompile(`^pbjoin_[A-Za-z0-9_-]{70}$`)
+
+func (c *Config) checkRelay(p *Problems) {
+	checkItems(p, "relay.servers", c.Relay.Servers, func(text string) bool {
+		host, port, err := net.SplitHostPort(text)
+		if err != nil {
+			return isHostPattern(text) && !strings.Contains(text, "*")
+		}
+		_, err = strconv.ParseUint(port, 10, 16)
+		return err == nil && isHostPattern(host) && !strings.Contains(host, "*")
+	}, "relays such as relay.example.org or relay.example.org:8443")
+	for code := range strings.SplitSeq(c.Relay.Key, ",") {
+		if code = strings.TrimSpace(code); code != "" && !joinCode.MatchString(code) {
+			p.add("relay.key", "", "is no join code", "give what patchbay relay key add prints")
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type Instance struct {
 	Backup backup.Source
 	// Secret is the configured secret of the installation; empty if it is in the folder.
 	Secret string
+	// Links returns the connections to relays; nil if there are none.
+	Links func() []RelayLink
 	// Started is the start time of this instance.
 	Started time.Time
 	// Certificates returns the state of the certificates that the server gets by itself; nil if
@@ -82,6 +84,25 @@ type Status struct {
 	Started time.Time `json:"started_at,omitzero"`
 	// Certificates are those that the server gets by itself.
 	Certificates []ServerCertificate `json:"certificates,omitempty"`
+	// Links are the connections to the relays through which the instance is reached.
+	Links []RelayLink `json:"links,omitempty"`
+}
+
+// RelayLink is the connection to a relay.
+type RelayLink struct {
+	Relay string `json:"relay"`
+	// Names are the host names that lead here.
+	Names     []string  `json:"names"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	// RoundTrip is the time to the relay and back in milliseconds; 0: not measured yet.
+	RoundTrip float64 `json:"round_trip_ms,omitempty"`
+	Streams   int     `json:"streams"` // open connections of clients
+	// Problem is why there is no connection, since FailedAt.
+	Problem string    `json:"problem,omitempty"`
+	Failed  time.Time `json:"failed_at,omitzero"`
+	// Cause is what Problem says in the language of the caller.
+	Cause error `json:"-"`
 }
 
 // Status returns the state of this instance.
@@ -100,6 +121,14 @@ func (s *Service) Status(ctx context.Context, c Caller, _ Empty) (Status, error)
 	for i := range out.Certificates {
 		if at := &out.Certificates[i]; c.Admin && !at.Reason.IsZero() {
 			at.Problem = at.Reason.In(c.Lang)
+		}
+	}
+	if s.Instance.Links != nil {
+		out.Links = s.Instance.Links()
+	}
+	for i, l := range out.Links {
+		if l.Cause != nil {
+			out.Links[i].Problem = i18n.Localize(l.Cause, c.Lang)
 		}
 	}
 	return out, nil

@@ -43,7 +43,19 @@ func move(to, from net.Conn, passed func(int)) error {
 	if err != nil {
 		return err
 	}
+	bulk := false // a buffer was filled: much is coming
 	for {
+		if bulk {
+			n, possible, err := moveBulk(to, raw)
+			if err != nil {
+				return err
+			}
+			if possible {
+				passed(n)
+				bulk = n >= copyBuffer
+				continue
+			}
+		}
 		var buffer *[copyBuffer]byte
 		var n int
 		var failed error
@@ -69,6 +81,7 @@ func move(to, from net.Conn, passed func(int)) error {
 		case failed == nil && n > 0:
 			_, failed = to.Write(buffer[:n])
 			passed(n)
+			bulk = n == copyBuffer
 		case failed == nil:
 			failed = io.EOF
 		}

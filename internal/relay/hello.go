@@ -131,7 +131,7 @@ func (c *cursor) field(size int) cursor {
 	return cursor{b, c.ok}
 }
 
-// parseHello parses a ClientHello (RFC 8446, section 4.1.2). Unknown extensions, among them those of
+// parseHello parses a ClientHello (RFC 8446, section 4.1.2). Unknown extensions, also those of
 // GREASE (RFC 8701), are skipped.
 func parseHello(b []byte) (h hello, err error) {
 	c := &cursor{b, true}
@@ -213,6 +213,11 @@ func parseALPN(c cursor) (list []string, err error) {
 
 // canonical returns a host name as homes are found by it.
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
+
+// IsHostName reports whether a text is the full name of a host, such as relay.example.org.
+func IsHostName(name string) bool {
+	return isHostName(canonical(name)) && strings.Contains(canonical(name), ".")
+}
 
 // isHostName reports whether a name in lower case consists of labels of letters, digits, dashes and
 // underscores.

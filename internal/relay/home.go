@@ -209,7 +209,7 @@ func (h *home) begin(s *stream, now time.Time) (refused string) {
 		return refusedUnknown
 	case len(h.streams) >= h.server.Limits.Streams:
 		return refusedStreams
-	case h.about.Quota > 0 && h.server.usage.add(h.about.Name, 0, now) >= h.about.Quota:
+	case h.about.Quota > 0 && h.used(now) >= h.about.Quota:
 		return refusedQuota
 	}
 	h.streams[s] = true
@@ -227,6 +227,14 @@ func (h *home) finish(s *stream) {
 // month. The caller holds mu.
 func (h *home) count(s *stream, now time.Time) int64 {
 	return h.server.usage.add(h.about.Name, s.uncounted.Swap(0), now)
+}
+
+// used returns the bytes of the month so far. The caller holds mu.
+func (h *home) used(now time.Time) int64 {
+	for s := range h.streams {
+		h.count(s, now)
+	}
+	return h.server.usage.add(h.about.Name, 0, now)
 }
 
 // sweep ends idle streams, and all if the quota is used up.

@@ -28,7 +28,7 @@ import (
 //
 //	relay.key          the relay's own key, of which join codes have the fingerprint
 //	homes/NAME.json    a home as the operator added it; removed: the home is revoked
-//	homes/NAME.ID.id   the fingerprint of the home that joined with the code of id ID, by the relay
+//	homes/NAME.ID.id   fingerprint of the home that joined by the code of id ID; by the relay
 //	usage.json         bytes of this month, by the relay
 type Folder string
 

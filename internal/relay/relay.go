@@ -1,5 +1,5 @@
-// Package relay is a server that makes homes behind routers reachable: it passes the TLS connections
-// of the public on to the home that their name (SNI) belongs to, and cannot read them, because
+// Package relay is a server that makes homes behind routers reachable: it passes TLS connections of
+// the public on to the home that their name (SNI) belongs to, and cannot read them, because
 // certificates and keys are at home. Package relay/link is the side of the home, relay/wire the
 // protocol between the two.
 //
@@ -10,11 +10,11 @@
 // multiplex all streams over one connection, as yamux and HTTP/2 do. We chose separate connections
 // because
 //
-//   - a slow reader or a lost packet of one stream delays no other one, and the kernels control the
+//   - a slow reader or a lost packet of one stream delays no other, and the kernels control the
 //     flow, with windows that fit the line; a multiplexer needs windows of its own, each of which
 //     limits the throughput over long lines or takes memory;
-//   - the bytes are the end user's TLS already. A multiplexed connection would encrypt them a second
-//     time at both ends; here the relay copies them between two sockets;
+//   - the bytes are the end user's TLS already. A multiplexed connection would encrypt them
+//     a second time at both ends; here the relay copies them between two sockets;
 //   - a stream survives the end of the control connection: nothing is lost when it breaks, is
 //     replaced, or when the relay is about to be replaced;
 //   - with spare connections ready, a new stream needs no round trip between relay and home.
@@ -323,8 +323,9 @@ func (s *Server) serveWeb(ctx context.Context) error {
 		return nil
 	}
 	pages := &http.Server{
-		Handler: s.Pages(), TLSConfig: s.Web, ReadTimeout: webTimeout, WriteTimeout: webTimeout, IdleTimeout: webTimeout,
-		MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+		Handler: s.Pages(), TLSConfig: s.Web, ReadTimeout: webTimeout, WriteTimeout: webTimeout,
+		IdleTimeout: webTimeout, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 	}
 	context.AfterFunc(ctx, func() { pages.Close() }) //nolint:errcheck // it ends either way
 	if err := pages.ServeTLS(s.web, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -349,7 +350,8 @@ func (s *Server) Pages() http.Handler {
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Write([]byte("This is a relay of Patchbay. It passes connections on and cannot read them.\n")) //nolint:errcheck // the client may be gone
+		const text = "This is a relay of Patchbay. It passes connections on and cannot read them.\n"
+		w.Write([]byte(text)) //nolint:errcheck // the client may be gone
 	})
 	return mux
 }

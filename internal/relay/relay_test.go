@@ -327,7 +327,7 @@ func (r *rig) alerted(text []byte, code byte) {
 	c.Write(text)                           //nolint:errcheck // it may be refused at once
 	got, err := io.ReadAll(c)
 	if code == 0 && len(got) > 0 || code != 0 && (len(got) != 7 || got[0] != 21 || got[6] != code) {
-		r.t.Errorf("%.20q is answered %x, %v, want alert %d", text, got, err, code)
+		r.t.Errorf("%.20q is answered %.8x, %v, want alert %d", text, got, err, code)
 	}
 }
 
@@ -398,7 +398,10 @@ func TestQuota(t *testing.T) {
 	anna.linked()
 	r.mustAnswer("anna")
 	ask(t, r.address, "anna", strings.Repeat("x", 200_000)) //nolint:errcheck // it may be cut
-	r.alerted(clientHello(t, "anna."+domain), 80)
+	eventually(t, "the quota is used up", func() bool {
+		ask(t, r.address, "anna", "x") //nolint:errcheck // it is counted below
+		return r.refused("quota") > 0
+	})
 	r.kill()
 	r.start() // the usage is remembered
 	anna.linked()

@@ -136,7 +136,8 @@ func certificate(t testing.TB, name string) tls.Certificate {
 	ca, caKey := authority()
 	_, key, _ := ed25519.GenerateKey(rand.Reader) //nolint:errcheck // it never fails
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(2),
-		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}, ca, key.Public(), caKey)
+		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}, ca,
+		key.Public(), caKey)
 	if err != nil {
 		t.Fatal(err)
 	}

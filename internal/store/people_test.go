@@ -124,7 +124,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 // digests of a call.
 var unownedTables = []string{"counters", "leases", "media", "admin_events", "sign_in_tries", "audit_chains",
 	"audit_links", "secrets", "installation", "written_by", "speech_engines", "oauth_clients",
-	"acme_accounts", "certificates", "acme_challenges"}
+	"acme_accounts", "certificates", "acme_challenges", "relay_links"}
 
 // Removing a person deletes all their data, and nothing of others.
 func TestRemovePerson(t *testing.T) {

@@ -108,6 +108,7 @@ type DB struct {
 	AdminEvents     AdminEvents
 	Audit           Audit
 	Secrets         Secrets
+	RelayLinks      RelayLinks
 
 	w, r         *sql.DB // SQLite: w is a single connection; PostgreSQL: both are one pool
 	longPool     *sql.DB // for long-running statements; nil for SQLite, see [longRunning]
@@ -176,6 +177,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.AdminEvents = AdminEvents{db}
 	db.Audit = Audit{db}
 	db.Secrets = Secrets{db}
+	db.RelayLinks = RelayLinks{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.checkpointer = newCheckpointer(db)

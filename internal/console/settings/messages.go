@@ -115,6 +115,8 @@ const (
 	msgVersion    = i18n.Message("Version")
 	msgStarted    = i18n.Message("Started")
 	msgDatabase   = i18n.Message("Database")
+	msgRelays     = i18n.Message("Relays")
+	msgRelayDown  = i18n.Message("%s is not connected: %s")
 	msgInstance   = i18n.Message("Instance")
 	msgOthers     = i18n.Message("Other instances")
 	msgAlone      = i18n.Message("none")

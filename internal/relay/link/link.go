@@ -108,7 +108,7 @@ func (l *Links) Status() []Status {
 	return list
 }
 
-// Names waits for the first relay that has given names, or for the end of ctx, and returns the names
+// Names waits for the first relay that has given names, or for the end of ctx, and returns those
 // known so far.
 func (l *Links) Names(ctx context.Context) (names []string) {
 	select {
