@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("origins of nothing: %v", origins)
 	}
 	want := &Config{
-		Listen: "127.0.0.1:3000", Data: "/nowhere/.local/share/patchbay", Lang: "zh", Proxies: []string{},
+		Listen: "127.0.0.1:3000", LocalName: "patchbay", Data: "/nowhere/.local/share/patchbay", Lang: "zh", Proxies: []string{},
 		Log:      Log{Level: "info", Format: "text"},
 		Database: Database{MaxConns: 12},
 		Limits: Limits{AuthFailures: 10, Body: MiB, BodyImages: 8 * MiB, Connections: 1000, Streams: 500,
@@ -77,7 +77,6 @@ func TestDefaults(t *testing.T) {
 		HTTPS: HTTPS{Names: []string{}, DNSCommand: []string{}, Challenge: "auto", DNSWait: 30 * time.Second,
 			Directory: "https://acme-v02.api.letsencrypt.org/directory", Redirect: ":80", HSTS: 365 * 24 * time.Hour,
 			Chain: "ISRG Root X1"},
-		Relay:  Relay{Servers: []string{}},
 		Speech: Speech{Format: "opus", ListenCommand: []string{}, SpeakCommand: []string{}},
 		OIDC:   OIDC{Scopes: []string{"openid", "profile", "email"}, Allow: []string{}},
 		Nodes:  Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
