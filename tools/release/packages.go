@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// makePacker builds the program that makes packages of Linux distributions, which is a module of its
-// own. The caller removes the folder of the returned path.
+// makePacker builds the program that makes packages of Linux distributions, which is a module of
+// its own. The caller removes the folder of the returned path.
 func (r *build) makePacker(ctx context.Context) (path string, err error) {
 	folder, err := os.MkdirTemp("", "release")
 	if err != nil {
