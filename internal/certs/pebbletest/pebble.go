@@ -69,7 +69,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tools := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "tools", "go.mod")
+	tools := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "tools", "tools.mod")
 	cmd := exec.Command("go", "tool", "-modfile="+tools, "-n", "pebble")
 	cmd.Stderr = os.Stderr
 	out, err = cmd.Output()
