@@ -4,24 +4,23 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"patchbay/internal/certs/pebbletest"
 	"patchbay/internal/control"
 	"patchbay/internal/netx"
 	"patchbay/internal/store"
@@ -90,36 +89,6 @@ func holds(t *testing.T, pid int, text string) bool {
 	return false
 }
 
-// certify writes a certificate of an authority for a name.
-func certify(t *testing.T, folder, name string, ca *x509.Certificate, caKey ed25519.PrivateKey) (cert, key string) {
-	t.Helper()
-	_, own, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(2),
-		DNSNames:  []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}, ca, own.Public(), caKey)
-	must(t, err)
-	pkcs, err := x509.MarshalPKCS8PrivateKey(own)
-	must(t, err)
-	cert, key = filepath.Join(folder, name+".pem"), filepath.Join(folder, name+".key")
-	must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs}), 0o600))
-	return cert, key
-}
-
-func newAuthority(t *testing.T) (*x509.Certificate, ed25519.PrivateKey) {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	ca, err := x509.ParseCertificate(der)
-	must(t, err)
-	return ca, key
-}
-
 // homeBehind is an installation that is reached through a relay.
 type homeBehind struct {
 	*installation
@@ -132,17 +101,17 @@ type homeBehind struct {
 	run   *server
 }
 
-// newHomeBehind adds a home at a relay, and an installation with an echo bot.
-func newHomeBehind(t *testing.T, r *relayProcess, name string, ca *x509.Certificate,
-	caKey ed25519.PrivateKey) *homeBehind {
+// newHomeBehind adds a home at a relay, and an installation with an echo bot. Its certificate is one
+// of the authority, which checks the name through the relay.
+func newHomeBehind(t *testing.T, r *relayProcess, name string, authority *pebbletest.Pebble) *homeBehind {
 	t.Helper()
 	h := &homeBehind{installation: newInstallation(store.Options{Folder: t.TempDir()}), t: t, name: name + ".relay.test",
-		relay: r, roots: x509.NewCertPool()}
-	h.roots.AddCert(ca)
+		relay: r, roots: authority.Roots(0)}
 	var code struct{ Code string }
 	h.json(t, &code, "relay", "key", "add", name, "--data", r.folder)
-	cert, key := certify(t, t.TempDir(), h.name, ca, caKey)
-	h.flags = []string{"--tls-cert", cert, "--tls-key", key, "--relay", r.address}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(ca, authority.CA, 0o600))
+	h.flags = []string{"--relay", r.address, "--https-directory", authority.Directory, "--https-ca", ca}
 	h.installation.run(t, "user", "add", name)
 	h.installation.run(t, "bot", "add", "--name", "echo", "--kind", "echo")
 	var made addedKey
@@ -217,14 +186,18 @@ func (h *homeBehind) link() control.RelayLink {
 	}
 }
 
-// Two homes answer questions through a relay, after each of the three was killed, and nothing that
-// was said is in the memory or the log of the relay.
+// Two homes get their certificates and answer questions through a relay, after each of the three was
+// killed, and nothing that was said is in the memory or the log of the relay.
 func TestRelay(t *testing.T) {
 	r := &relayProcess{t: t, folder: t.TempDir()}
 	r.start()
 	t.Cleanup(func() { r.kill() })
-	ca, caKey := newAuthority(t)
-	anna, ben := newHomeBehind(t, r, "anna", ca, caKey), newHomeBehind(t, r, "ben", ca, caKey)
+	_, port, err := net.SplitHostPort(r.address)
+	must(t, err)
+	number, err := strconv.Atoi(port)
+	must(t, err)
+	authority := pebbletest.Start(t, pebbletest.Options{TLSPort: number})
+	anna, ben := newHomeBehind(t, r, "anna", authority), newHomeBehind(t, r, "ben", authority)
 	secret := rand.Text() // not even a part of it
 	for _, h := range []*homeBehind{anna, ben} {
 		h.ask("the word is " + secret)
