@@ -101,8 +101,8 @@ type homeBehind struct {
 	run   *server
 }
 
-// newHomeBehind adds a home at a relay, and an installation with an echo bot. Its certificate is one
-// of the authority, which checks the name through the relay.
+// newHomeBehind adds a home at a relay, and an installation with an echo bot. Its certificate is
+// one of the authority, which checks the name through the relay.
 func newHomeBehind(t *testing.T, r *relayProcess, name string, authority *pebbletest.Pebble) *homeBehind {
 	t.Helper()
 	h := &homeBehind{installation: newInstallation(store.Options{Folder: t.TempDir()}), t: t, name: name + ".relay.test",
@@ -186,8 +186,8 @@ func (h *homeBehind) link() control.RelayLink {
 	}
 }
 
-// Two homes get their certificates and answer questions through a relay, after each of the three was
-// killed, and nothing that was said is in the memory or the log of the relay.
+// Two homes get their certificates and answer questions through a relay, after each of the three
+// was killed, and nothing that was said is in the memory or the log of the relay.
 func TestRelay(t *testing.T) {
 	r := &relayProcess{t: t, folder: t.TempDir()}
 	r.start()
