@@ -72,6 +72,8 @@ type deps struct {
 	dial func(context.Context, string, string) (net.Conn, error)
 	web  net.Addr    // of the HTTP server
 	tls  identityTLS // of this server; nil: it speaks http
+	// mqttTLS has the certificate for MQTT; nil: there is none.
+	mqttTLS identityTLS
 	// away has the MQTT connections with TLS that arrive through relays; nil: there are none.
 	away    net.Listener
 	demo    bool
@@ -210,10 +212,10 @@ func (v *voiceBoards) listen(c *config.Config) (err error) {
 		}
 	}
 	if x.MQTTTLS != "" {
-		if v.deps.tls == nil {
-			return errors.New("xiaozhi.mqtt_tls needs a certificate; set tls.cert and tls.key, or https.names")
+		if v.mqttTLS == nil {
+			return errors.New("xiaozhi.mqtt_tls needs a certificate; set tls.cert and tls.key, https.names, or relay.servers")
 		}
-		v.tls = v.deps.tls.TLSConfig()
+		v.tls = v.mqttTLS.TLSConfig()
 		v.tls.NextProtos = nil // whatever clients offer
 		if v.secure, err = listen(x.MQTTTLS, "--xiaozhi-mqtt-tls"); err != nil {
 			return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"patchbay/internal/config"
@@ -67,7 +69,7 @@ func (s *surroundings) inNetwork(ctx context.Context) (found []control.Discovery
 	if err != nil {
 		s.log.DebugContext(ctx, "the network was not searched", "error", err)
 	}
-	asked := 0
+	var wyoming []discovery.Service
 	for _, x := range services {
 		switch x.Type {
 		case discovery.ServiceGateway:
@@ -78,12 +80,17 @@ func (s *surroundings) inNetwork(ctx context.Context) (found []control.Discovery
 			found = append(found, control.Discovery{Kind: control.FoundOpenClaw, Name: x.Name,
 				Address: scheme + x.Address, Network: true})
 		case discovery.ServiceWyoming:
-			if asked++; asked <= maxWyoming {
-				found = append(found, s.describeWyoming(ctx, x.Name, x.Address)...)
-			}
+			wyoming = append(wyoming, x)
 		}
 	}
-	return found
+	// At once, since each that is silent takes all of its time.
+	described := make([][]control.Discovery, min(len(wyoming), maxWyoming))
+	var asking sync.WaitGroup
+	for i := range described {
+		asking.Go(func() { described[i] = s.describeWyoming(ctx, wyoming[i].Name, wyoming[i].Address) })
+	}
+	asking.Wait()
+	return append(found, slices.Concat(described...)...)
 }
 
 // describeWyoming asks Wyoming servers what they can do. With a name, they are in the network.
@@ -151,6 +158,6 @@ func announceLocally(ctx context.Context, c *config.Config, own net.Addr, log *s
 		return nil
 	}
 	discovery.Announce(ctx, discovery.Announcement{Name: c.LocalName, Port: uint16(mine.Port), //nolint:gosec // a port
-		TLS: c.TLS.Cert != "", Log: log})
+		TLS: c.ServesTLS(), Log: log})
 	return nil
 }

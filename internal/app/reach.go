@@ -99,9 +99,10 @@ func (r *reach) https(l *perAddressListener) net.Listener {
 	return l.with(r.HTTPS)
 }
 
-// identity returns where the certificate for clients at relays comes from.
+// identity returns where the certificate for clients at relays comes from: that of the server, or
+// else m. It is nil if there is none.
 func (r *reach) identity(own identityTLS, m *certs.Manager) identityTLS {
-	if own != nil {
+	if own != nil || m == nil {
 		return own
 	}
 	return m

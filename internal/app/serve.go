@@ -143,6 +143,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	defer links.Close()
+	secure := byHTTPS(c) // by http at home, cookies work although the address at the relay is https
 	if address := links.publicURL(ctx, c.PublicURL, log); address != c.PublicURL {
 		linked := *c
 		linked.PublicURL = address
@@ -252,7 +253,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	around := deps{
 		speech: speaking,
 		hub:    h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
-		dial: photos.Dial, web: listener.Addr(), tls: own, demo: o.Demo, away: links.mqtt(),
+		dial: photos.Dial, web: listener.Addr(), tls: own, mqttTLS: links.identity(own, certificates),
+		demo: o.Demo, away: links.mqtt(),
 	}
 	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
@@ -350,7 +352,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.ClientAddress,
 		Lang: i18n.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn:  points,
-		Secure: byHTTPS(c),
+		Secure: secure,
 	})
 
 	plugin, err := connector.Handler(o.Version)

@@ -213,8 +213,8 @@ func (c *Config) checkBoards(p *Problems) {
 			checkAddress(p, a.key, a.address)
 		}
 	}
-	if x.MQTTTLS != "" && !c.ServesTLS() {
-		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert or https.names", "give a certificate, or take it out")
+	if x.MQTTTLS != "" && !c.ServesTLS() && len(c.Relay.Servers) == 0 {
+		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert, https.names or relay.servers", "give a certificate, or take it out")
 	}
 	if x.Transport == "mqtt" && x.MQTT+x.MQTTTLS+x.Broker+x.Join == "" {
 		p.add("xiaozhi.transport", "", "is mqtt, and boards have no MQTT server",

@@ -179,7 +179,7 @@ func TestValidate(t *testing.T) {
 		{"sound at a name of a port", func(c *Config) { c.XiaoZhi.Audio = ":sound" },
 			`xiaozhi.audio is ":sound": give address and port such as 127.0.0.1:3000, or :3000 for every address`},
 		{"boards with TLS and no certificate", func(c *Config) { c.XiaoZhi.MQTTTLS = ":8883" },
-			"xiaozhi.mqtt_tls is given without tls.cert or https.names: give a certificate, or take it out"},
+			"xiaozhi.mqtt_tls is given without tls.cert, https.names or relay.servers: give a certificate, or take it out"},
 		{"sound over IPv6", func(c *Config) { c.XiaoZhi.AudioHost = "2001:db8::1" },
 			`xiaozhi.audio_host is "2001:db8::1": give an IPv4 address, as boards know no other, or a name`},
 		{"broker without scheme", func(c *Config) { c.XiaoZhi.Join = "mqtt.example.org:1883" },

@@ -117,7 +117,7 @@ func TestAnnounceAndBrowse(t *testing.T) {
 		t.Errorf("the name leads to %v, %v", from, err)
 	}
 	found := func() (s Service, ok bool) {
-		list, err := browse(t.Context(), []string{serviceHTTP}, network...)
+		list, err := browse(t.Context(), netip.Addr.IsValid, []string{serviceHTTP}, network...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,16 +158,18 @@ func TestServiceOf(t *testing.T) {
 	for _, c := range []struct{ addr, name, address, clean string }{
 		{"192.168.1.7", "studio\u202e\x00", "192.168.1.7:18789", "studio"},
 		{"::ffff:10.0.0.2", strings.Repeat("x", 500), "10.0.0.2:18789", strings.Repeat("x", maxName-1) + "…"},
-		{"fe80::1%eth0", "a", "[fe80::1%eth0]:18789", "a"},
+		{"fd00::7", "a", "[fd00::7]:18789", "a"},
+		{"fe80::1%eth0", "a", "", "a"},
+		{"127.0.0.1", "a", "", "a"},
 		{"203.0.113.9", "a", "", "a"},
 		{"2001:db8::1", "a", "", "a"},
 	} {
-		s := serviceOf(event(c.addr, c.name, 18789))
+		s := serviceOf(event(c.addr, c.name, 18789), isLocal)
 		if s.Address != c.address || s.Name != c.clean || s.Text["gatewaytls"] != "1" {
 			t.Errorf("%s %q became %+v", c.addr, c.name, s)
 		}
 	}
-	if s := serviceOf(event("192.168.1.7", "a", 0)); s.Address != "" {
+	if s := serviceOf(event("192.168.1.7", "a", 0), isLocal); s.Address != "" {
 		t.Errorf("without a port it became %+v", s)
 	}
 }

@@ -45,7 +45,7 @@ const (
 type Service struct {
 	Type string // one of the types that were asked for
 	Name string // for people
-	// Address is host and port. The host is a private or link-local address.
+	// Address is host and port. The host is a private or link-local address, IPv4 if there is one.
 	Address string
 	// Text are the entries of its TXT record, with keys in lower case.
 	Text map[string]string
@@ -54,10 +54,15 @@ type Service struct {
 // Browse returns the services of some types that are announced in the network, sorted by type, name
 // and address. Addresses that are not private are left out. It takes 1.3 seconds.
 func Browse(ctx context.Context, types ...string) ([]Service, error) {
-	return browse(ctx, types)
+	return browse(ctx, isLocal, types)
 }
 
-func browse(ctx context.Context, types []string, o ...mdns.ServerOption) ([]Service, error) {
+// isLocal reports whether an address is one of a local network.
+func isLocal(a netip.Addr) bool { return a.IsPrivate() || a.IsLinkLocalUnicast() }
+
+// browse is Browse with the addresses that are taken.
+func browse(ctx context.Context, takes func(netip.Addr) bool, types []string,
+	o ...mdns.ServerOption) ([]Service, error) {
 	c, err := openNetwork(o...)
 	if err != nil {
 		return nil, err
@@ -67,11 +72,16 @@ func browse(ctx context.Context, types []string, o ...mdns.ServerOption) ([]Serv
 	var mu sync.Mutex
 	found := map[string]Service{}
 	c.OnServiceDiscovered(func(e mdns.ServiceEvent) {
-		s := serviceOf(e)
+		s := serviceOf(e, takes)
 		mu.Lock()
 		defer mu.Unlock()
-		if s.Address != "" && len(found) < maxServices {
-			found[s.Type+" "+s.Address] = s
+		key := s.Type + " " + s.Name
+		if _, known := found[key]; s.Address == "" || !known && len(found) >= maxServices {
+			return
+		}
+		// One address of each is enough, and everybody can use IPv4.
+		if was := found[key]; was.Address == "" || strings.HasPrefix(was.Address, "[") {
+			found[key] = s
 		}
 	})
 	for _, t := range types {
@@ -94,12 +104,14 @@ func browse(ctx context.Context, types []string, o ...mdns.ServerOption) ([]Serv
 }
 
 // serviceOf returns an announced service; without an address if it has none in this network.
-func serviceOf(e mdns.ServiceEvent) Service {
+func serviceOf(e mdns.ServiceEvent, takes func(netip.Addr) bool) Service {
 	s := Service{Type: e.Instance.Service, Name: cleanName(e.Instance.Instance), Text: map[string]string{}}
 	for _, t := range e.Instance.Text {
 		s.Text[strings.ToLower(cleanName(t.Key))] = cleanName(string(t.Value))
 	}
-	if a := e.Addr.Unmap(); e.Instance.Port != 0 && (a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsLoopback()) {
+	// An address with a zone, such as fe80::1%eth0, has no place in a URL (RFC 9844).
+	a := e.Addr.Unmap()
+	if e.Instance.Port != 0 && a.Zone() == "" && takes(a) {
 		s.Address = netip.AddrPortFrom(a, e.Instance.Port).String()
 	}
 	return s
