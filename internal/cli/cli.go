@@ -7,8 +7,10 @@ type cli struct {
 	JSON    bool        `name:"json" help:"Print the result as JSON."`
 	Version versionFlag `name:"version" hidden:"" help:"Print the version."`
 
-	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
-	Relay struct {
+	Serve    serveCmd    `cmd:"" group:"begin" help:"Run the server."`
+	Demo     demoCmd     `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
+	Discover discoverCmd `cmd:"" group:"begin" help:"Find model servers, OpenClaw and speech programs that could be plugged in."`
+	Relay    struct {
 		Serve relayServeCmd `cmd:"" help:"Run a relay, through which servers at home are reached from everywhere."`
 		Key   struct {
 			Add    relayKeyAddCmd    `cmd:"" help:"Add a home at this relay and print its join code."`
@@ -17,8 +19,6 @@ type cli struct {
 		} `cmd:"" help:"Homes that may use this relay."`
 		Status relayStatusCmd `cmd:"" help:"Show, at home, the connections to relays."`
 	} `cmd:"" group:"begin" help:"Being reached from everywhere."`
-	Discover discoverCmd `cmd:"" group:"begin" help:"Find model servers, OpenClaw and speech programs that could be plugged in."`
-	Demo     demoCmd     `cmd:"" group:"begin" help:"Run a demo of all features in this terminal: no hardware, no account, under a minute."`
 
 	User struct {
 		Add    userAddCmd    `cmd:"" help:"Create an account."`

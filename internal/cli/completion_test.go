@@ -23,7 +23,7 @@ func TestBashCompletion(t *testing.T) {
 		want  string
 		not   string
 	}{
-		{`patchbay ""`, "serve demo user", "add"},
+		{`patchbay ""`, "serve demo discover relay user", "add"},
 		{`patchbay bo`, "bot", "serve"},
 		{`patchbay bot ""`, "add list show set rm rotate", "serve"},
 		{`patchbay --json bot ""`, "add list show set rm rotate", "serve"},
