@@ -70,14 +70,15 @@ func TestTalkByWyoming(t *testing.T) {
 // newRepeatingModel returns a chat API that answers with the question.
 func newRepeatingModel(t *testing.T, key string) *chat.Server {
 	t.Helper()
-	model, err := chat.Start()
+	model, err := chat.StartWith(func(s *chat.Server) {
+		s.Key = key
+		s.Answer = func(r *chat.Request) chat.Reply {
+			all := r.Chat.Messages
+			return chat.Reply{Steps: chat.Words(all[len(all)-1].Text(), 0)}
+		}
+	})
 	must(t, err)
 	t.Cleanup(model.Close)
-	model.Key = key
-	model.Answer = func(r *chat.Request) chat.Reply {
-		all := r.Chat.Messages
-		return chat.Reply{Steps: chat.Words(all[len(all)-1].Text(), 0)}
-	}
 	return model
 }
 

@@ -69,7 +69,11 @@ func (r *Request) Disconnected() bool {
 }
 
 // Start starts a server with a script. The caller must Close it.
-func Start(script ...Reply) (*Server, error) {
+func Start(script ...Reply) (*Server, error) { return StartWith(func(*Server) {}, script...) }
+
+// StartWith is Start with fields that configure sets before the server accepts requests: clients
+// may be other processes, which the race detector does not see waiting.
+func StartWith(configure func(*Server), script ...Reply) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the chat API: %w", err)
@@ -90,6 +94,7 @@ func Start(script ...Reply) (*Server, error) {
 		})
 	})
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	configure(s)
 	go func() {
 		defer close(s.done)
 		_ = s.http.Serve(l) // always http.ErrServerClosed after Close
