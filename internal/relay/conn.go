@@ -186,7 +186,8 @@ const tries = 4
 // stream is a connection of a client that is passed on.
 type stream struct {
 	client, home net.Conn
-	last         atomic.Int64 // when bytes were passed last, in Unix nanoseconds
+	began        time.Time    // times are since then, because the clock on the wall may be set
+	last         atomic.Int64 // when bytes were passed last, a duration
 	uncounted    atomic.Int64 // bytes that are not in the usage yet
 
 	mu    sync.Mutex
@@ -220,10 +221,8 @@ func (s *Server) pass(ctx context.Context, conn net.Conn, h *home, kind wire.Kin
 		return
 	}
 	defer s.busy.Add(-1)
-	t := &stream{client: conn}
-	began := time.Now()
-	t.last.Store(began.UnixNano())
-	if why := h.begin(t, began); why != "" {
+	t := &stream{client: conn, began: time.Now()}
+	if why := h.begin(t, t.began); why != "" {
 		s.refuse(conn, why, alertInternal, nil, "home", h.info().Name)
 		return
 	}
@@ -235,7 +234,7 @@ func (s *Server) pass(ctx context.Context, conn net.Conn, h *home, kind wire.Kin
 	}
 	defer s.untrack(d.conn)
 	s.metrics.accepted.Inc()
-	s.metrics.waited.Observe(time.Since(began).Seconds())
+	s.metrics.waited.Observe(time.Since(t.began).Seconds())
 	t.uncounted.Add(int64(len(raw)))
 	s.metrics.in.Add(float64(len(raw)))
 	var back sync.WaitGroup

@@ -16,7 +16,7 @@ const copyBuffer = 64 << 10
 // side. An error ends both.
 func (s *Server) copy(t *stream, to, from net.Conn, bytes prometheus.Counter) {
 	err := move(to, from, func(n int) {
-		t.last.Store(time.Now().UnixNano())
+		t.last.Store(int64(time.Since(t.began)))
 		t.uncounted.Add(int64(n))
 		bytes.Add(float64(n))
 	})

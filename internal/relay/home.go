@@ -241,10 +241,9 @@ func (h *home) used(now time.Time) int64 {
 func (h *home) sweep(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	idle := now.Add(-h.server.Limits.Idle).UnixNano()
 	for s := range h.streams {
 		used := h.count(s, now)
-		if s.last.Load() < idle || h.about.Quota > 0 && used >= h.about.Quota {
+		if now.Sub(s.began)-time.Duration(s.last.Load()) > h.server.Limits.Idle || h.about.Quota > 0 && used >= h.about.Quota {
 			s.end()
 		}
 	}
