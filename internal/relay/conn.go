@@ -188,10 +188,20 @@ type stream struct {
 	client, home net.Conn
 	began        time.Time    // times are since then, because the clock on the wall may be set
 	last         atomic.Int64 // when bytes were passed last, a duration
+	homeEnded    atomic.Int64 // when the home ended its direction, a duration; 0: it has not
 	uncounted    atomic.Int64 // bytes that are not in the usage yet
 
 	mu    sync.Mutex
 	ended bool
+}
+
+// network is that of the client.
+func (t *stream) network() netip.Addr { return network(addressOf(t.client).Addr()) }
+
+// isOver reports whether a stream has lasted too long: in silence, or after the home's end.
+func (t *stream) isOver(age time.Duration, l *Limits) bool {
+	ended := time.Duration(t.homeEnded.Load())
+	return age-time.Duration(t.last.Load()) > l.Idle || ended > 0 && age-ended > l.HalfClosed
 }
 
 // end closes both connections.
@@ -238,7 +248,10 @@ func (s *Server) pass(ctx context.Context, conn net.Conn, h *home, kind wire.Kin
 	t.uncounted.Add(int64(len(raw)))
 	s.metrics.in.Add(float64(len(raw)))
 	var back sync.WaitGroup
-	back.Go(func() { s.copy(t, conn, d.conn, s.metrics.out) })
+	back.Go(func() {
+		s.copy(t, conn, d.conn, s.metrics.out)
+		t.homeEnded.Store(int64(time.Since(t.began)))
+	})
 	s.copy(t, d.conn, conn, s.metrics.in)
 	back.Wait()
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -33,12 +34,14 @@ type home struct {
 	next     int        // of sessions, in turn
 	waiting  []chan *dataConn
 	streams  map[*stream]bool
+	networks map[netip.Addr]int // streams of each network of clients
 	revoked  bool
 }
 
 func newHome(s *Server, info Home) *home {
 	r := s.Limits.HomeRate
-	return &home{server: s, about: info, streams: map[*stream]bool{}, rate: rate.NewLimiter(rate.Limit(r), burst*r)}
+	return &home{server: s, about: info, streams: map[*stream]bool{}, networks: map[netip.Addr]int{},
+		rate: rate.NewLimiter(rate.Limit(r), burst*r)}
 }
 
 func (h *home) info() Home {
@@ -204,15 +207,19 @@ func (h *home) begin(s *stream, now time.Time) (refused string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	from := s.network()
 	switch {
 	case h.revoked:
 		return refusedUnknown
+	case h.networks[from] >= h.server.Limits.StreamsOfAddress:
+		return refusedAddress
 	case len(h.streams) >= h.server.Limits.Streams:
 		return refusedStreams
 	case h.about.Quota > 0 && h.used(now) >= h.about.Quota:
 		return refusedQuota
 	}
 	h.streams[s] = true
+	h.networks[from]++
 	return ""
 }
 
@@ -220,6 +227,10 @@ func (h *home) finish(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.streams, s)
+	from := s.network()
+	if h.networks[from]--; h.networks[from] == 0 {
+		delete(h.networks, from)
+	}
 	h.count(s, time.Now())
 }
 
@@ -237,13 +248,13 @@ func (h *home) used(now time.Time) int64 {
 	return h.server.usage.add(h.about.Name, 0, now)
 }
 
-// sweep ends idle streams, and all if the quota is used up.
+// sweep ends idle streams, those that only the client keeps open, and all if the quota is used up.
 func (h *home) sweep(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.streams {
 		used := h.count(s, now)
-		if now.Sub(s.began)-time.Duration(s.last.Load()) > h.server.Limits.Idle || h.about.Quota > 0 && used >= h.about.Quota {
+		if s.isOver(now.Sub(s.began), &h.server.Limits) || h.about.Quota > 0 && used >= h.about.Quota {
 			s.end()
 		}
 	}

@@ -15,6 +15,9 @@ type Limits struct {
 	Connections int
 	// Streams bounds the simultaneous connections of clients of one home.
 	Streams int
+	// StreamsOfAddress bounds those of one address to one home, so that nobody alone takes a home
+	// off the net; an IPv6 /64 counts as one. The default is a quarter of Streams, and at least 8.
+	StreamsOfAddress int
 	// Hellos bounds the connections whose TLS hello is not there yet, and HellosOfAddress those of
 	// one address; an IPv6 /64 counts as one.
 	Hellos, HellosOfAddress int
@@ -25,6 +28,9 @@ type Limits struct {
 	HelloTimeout time.Duration
 	// Idle is how long nothing may pass on a connection before it is closed.
 	Idle time.Duration
+	// HalfClosed is how long a client may keep a connection open that the home has ended. Servers
+	// of HTTPS and MQTT have nothing to hear then.
+	HalfClosed time.Duration
 	// Hold is how long a client waits for a home that is about to return.
 	Hold time.Duration
 	// Ack is how long a home may take to accept a stream. A spare connection that a router has
@@ -42,10 +48,14 @@ func (l *Limits) defaults() {
 			*d.to = d.value
 		}
 	}
+	if l.StreamsOfAddress == 0 {
+		l.StreamsOfAddress = max(l.Streams/4, 8)
+	}
 	for _, d := range []struct {
 		to    *time.Duration
 		value time.Duration
-	}{{&l.HelloTimeout, 10 * time.Second}, {&l.Idle, 15 * time.Minute}, {&l.Hold, 10 * time.Second},
+	}{{&l.HelloTimeout, 10 * time.Second}, {&l.Idle, 15 * time.Minute},
+		{&l.HalfClosed, 30 * time.Second}, {&l.Hold, 10 * time.Second},
 		{&l.Ack, 3 * time.Second}} {
 		if *d.to == 0 {
 			*d.to = d.value

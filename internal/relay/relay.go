@@ -297,7 +297,7 @@ const saveEvery = time.Minute
 
 // sweep ends idle streams and those of homes without quota, and writes the usage, until ctx ends.
 func (s *Server) sweep(ctx context.Context) error {
-	every := min(max(s.Limits.Idle/4, 50*time.Millisecond), 10*time.Second)
+	every := min(max(min(s.Limits.Idle, s.Limits.HalfClosed)/4, 50*time.Millisecond), 10*time.Second)
 	saved := time.Now()
 	for netx.Wait(ctx, every) == nil {
 		for _, h := range s.allHomes() {

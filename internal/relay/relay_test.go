@@ -385,6 +385,41 @@ func TestLimitsOfAHome(t *testing.T) {
 	}
 }
 
+// A client that keeps connections open which the home has ended does not keep others out.
+func TestHalfClosed(t *testing.T) {
+	r := newRig(t, relay.Limits{HalfClosed: 100 * time.Millisecond})
+	r.newHome("anna")
+	c, err := net.Dial("tcp", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // TCP has it
+	c.Write(clientHello(t, "anna."+domain)) //nolint:errcheck // seen below
+	c.Write([]byte{21, 3, 3, 0, 2, 2, 80})  //nolint:errcheck // an alert: the home closes its end
+	if _, err := io.ReadAll(c); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stream ends", func() bool { return r.gauge("patchbay_relay_streams") == 0 })
+}
+
+// One address has a part of the connections of a home.
+func TestStreamsOfAddress(t *testing.T) {
+	r := newRig(t, relay.Limits{StreamsOfAddress: 2})
+	r.newHome("anna")
+	r.newHome("ben")
+	one, _ := open(t, r.address, "anna")
+	open(t, r.address, "anna")
+	r.alerted(clientHello(t, "anna."+domain), 80)
+	if r.refused("address") != 1 {
+		t.Error("not refused for the address")
+	}
+	r.mustAnswer("ben")
+	one.Close()
+	eventually(t, "the first one has ended", func() bool { return r.gauge("patchbay_relay_streams") == 1 })
+	r.mustAnswer("anna")
+}
+
 // The quota of a month holds, also for streams that are open.
 func TestQuota(t *testing.T) {
 	r := newRig(t, relay.Limits{Idle: 400 * time.Millisecond})
