@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -78,20 +79,43 @@ func relayInstance(c *config.Config) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// publicURL returns the public address of the server: the configured one, or else that of its first
-// name at a relay, if it is known in time.
+// publicURL returns the public address of the server: the configured one, or else that of its name
+// at a relay, if it is known in time. A name that is not the relay's to give needs somebody to say
+// so: the address is the issuer of tokens, and what people are sent to.
 func (r *reach) publicURL(ctx context.Context, configured string, log *slog.Logger) string {
 	if r == nil || configured != "" {
 		return configured
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameWait)
 	defer cancel()
-	names := r.Names(ctx)
-	if len(names) == 0 {
+	if len(r.Names(ctx)) == 0 {
 		log.Warn("no relay has given this server a name yet; public_url is unknown until the next start")
 		return ""
 	}
-	return "https://" + names[0]
+	for _, s := range r.Status() {
+		if len(s.Names) == 0 {
+			continue
+		}
+		if mayName(s.Server, s.Names[0]) {
+			return "https://" + s.Names[0]
+		}
+		log.Warn("the relay gives this server a name that is not below its own; if it is right, set public_url",
+			"relay", s.Server, "name", s.Names[0])
+	}
+	return ""
+}
+
+// mayName reports whether a name is below that of a relay. One that is configured by its address
+// has no name to compare.
+func mayName(server, name string) bool {
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		host = server
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return strings.HasSuffix(name, "."+wire.Canonical(host))
 }
 
 // https returns the listener of the connections that arrive for the web server.
@@ -111,16 +135,29 @@ func (r *reach) identity(own identityTLS, m *certs.Manager) identityTLS {
 // nameInterval is how often the names at relays are looked at: a relay's operator may add some.
 const nameInterval = 10 * time.Second
 
+// maxNames bounds the names that relays can ever make this process order certificates for:
+// authorities limit the orders of an account.
+const maxNames = 64
+
+// addNew passes names on that are not in seen, while that has room.
+func addNew(seen map[string]bool, names []string, add func(string)) {
+	for _, name := range names {
+		if !seen[name] && len(seen) < maxNames {
+			seen[name] = true
+			add(name)
+		}
+	}
+}
+
 // order has certificates for all names at relays until ctx ends, and then closes the connections to
 // the relays. Without a manager, certificates are in files.
 func (r *reach) order(ctx context.Context, m *certs.Manager) error {
 	defer r.Close()
+	seen := map[string]bool{}
 	for {
 		names := r.Names(ctx)
-		for _, name := range names {
-			if m != nil && ctx.Err() == nil {
-				m.Add(name)
-			}
+		if m != nil && ctx.Err() == nil {
+			addNew(seen, names, m.Add)
 		}
 		if netx.Wait(ctx, nameInterval) != nil {
 			return nil

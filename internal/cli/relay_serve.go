@@ -85,7 +85,7 @@ const (
 
 // Run serves until it is interrupted.
 func (c *relayServeCmd) Run(ctx context.Context, sh *shell) error {
-	if !relay.IsHostName(c.Domain) {
+	if !wire.IsFullName(c.Domain) {
 		return usage(msgRelayNoName, c.Domain)
 	}
 	if (c.Cert == "") != (c.CertKey == "") {

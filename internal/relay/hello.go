@@ -3,8 +3,8 @@ package relay
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
-	"strings"
+
+	"patchbay/internal/relay/wire"
 )
 
 // Constants of TLS 1.3 (RFC 8446) and RFC 6066.
@@ -17,7 +17,6 @@ const (
 	extensionName   = 0       // RFC 6066, section 3, server_name
 	extensionALPN   = 16      // RFC 7301, section 3.1
 	nameTypeHost    = 0       // RFC 6066, section 3, host_name
-	maxHostName     = 253     // RFC 1035, section 2.3.4, as text
 
 	// maxHello bounds a ClientHello. Those of browsers with post-quantum keys have 1.8 KB.
 	maxHello = 16 << 10
@@ -189,7 +188,7 @@ func parseName(c cursor) (name string, err error) {
 		if name != "" { // RFC 6066, section 3: one of each type
 			return "", errHello
 		}
-		if name = canonical(string(text.b)); !isHostName(name) {
+		if name = wire.Canonical(string(text.b)); !wire.IsHost(name) {
 			return "", errHello
 		}
 	}
@@ -209,37 +208,6 @@ func parseALPN(c cursor) (list []string, err error) {
 		return nil, errHello
 	}
 	return list, nil
-}
-
-// canonical returns a host name as homes are found by it.
-func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
-
-// IsHostName reports whether a text is the full name of a host, such as relay.example.org.
-func IsHostName(name string) bool {
-	return isHostName(canonical(name)) && strings.Contains(canonical(name), ".")
-}
-
-// isHostName reports whether a name in lower case consists of labels of letters, digits, dashes and
-// underscores.
-func isHostName(name string) bool {
-	if name == "" || len(name) > maxHostName {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(name, "."), func(l string) bool { return !isLabel(l, true) })
-}
-
-// isLabel reports whether a text is a label of a host name (RFC 1123, section 2.1), if wide with
-// underscores, which only names of others have.
-func isLabel(l string, wide bool) bool {
-	if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
-		return false
-	}
-	for _, r := range l {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && (!wide || r != '_') {
-			return false
-		}
-	}
-	return true
 }
 
 // Alerts of TLS (RFC 8446, section 6) with which a connection is refused.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"patchbay/internal/relay/wire"
 )
 
 // helloOf returns the first record of a client.
@@ -153,7 +155,7 @@ func FuzzHello(f *testing.F) {
 	f.Add(handmade(extension(extensionName, "\x00\x06\x00\x00\x03a.b")), 3)
 	f.Fuzz(func(t *testing.T, raw []byte, piece int) {
 		whole, err := read(raw, max(1, len(raw)))
-		if err == nil && whole.Name != "" && !isHostName(whole.Name) {
+		if err == nil && whole.Name != "" && !wire.IsHost(whole.Name) {
 			t.Errorf("%q is a name", whole.Name)
 		}
 		// The size limit alone depends on how much arrives at once.

@@ -55,7 +55,7 @@ const (
 	homeExt   = ".json"
 	joinedExt = ".id"
 	// maxAlso bounds the other names of a home.
-	maxAlso = 20
+	maxAlso = wire.MaxNames - 1
 )
 
 var (
@@ -140,14 +140,14 @@ func (f Folder) Add(h Home) (wire.Code, error) {
 
 // check checks the names of a new home.
 func check(h Home, list []Home) error {
-	if !isLabel(h.Name, false) {
+	if !wire.IsLabel(h.Name) {
 		return msgNoName.Errorf(h.Name)
 	}
 	if len(h.Also) > maxAlso {
 		return msgTooMany.Errorf(maxAlso)
 	}
 	for _, host := range h.Also {
-		if !isHostName(host) || !strings.Contains(host, ".") {
+		if host != wire.Canonical(host) || !wire.IsFullName(host) {
 			return msgNoHost.Errorf(host)
 		}
 	}
@@ -166,7 +166,7 @@ func check(h Home, list []Home) error {
 
 // Revoke removes a home. The relay ends its connections within a second.
 func (f Folder) Revoke(name string) error {
-	if !isLabel(name, false) {
+	if !wire.IsLabel(name) {
 		return msgNoSuchHome.Errorf(name)
 	}
 	err := os.Remove(f.home(name + homeExt))
@@ -214,7 +214,7 @@ func (f Folder) read(file string) (h Home, err error) {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return h, err
 	}
-	if h.Name+homeExt != file || !isLabel(h.Name, false) || h.ID == "" || !isLabel(strings.ToLower(h.ID), false) {
+	if h.Name+homeExt != file || !wire.IsLabel(h.Name) || h.ID == "" || !wire.IsLabel(strings.ToLower(h.ID)) {
 		return h, msgNoName.Errorf(h.Name)
 	}
 	joined, err := os.ReadFile(f.home(h.Name + "." + h.ID + joinedExt))

@@ -106,7 +106,7 @@ func New(o Options) (*Server, error) {
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
-	o.Domain = canonical(o.Domain)
+	o.Domain = wire.Canonical(o.Domain)
 	own, err := wire.Certificate(o.Key)
 	if err != nil {
 		return nil, err
@@ -365,8 +365,8 @@ func (s *Server) Redirect() http.Handler {
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
-		host = canonical(host)
-		if !isHostName(host) || host != s.Domain && !s.isBelow(host) && s.homeOf(host) == nil {
+		host = wire.Canonical(host)
+		if !wire.IsHost(host) || host != s.Domain && !s.isBelow(host) && s.homeOf(host) == nil {
 			http.NotFound(w, r)
 			return
 		}
@@ -376,5 +376,5 @@ func (s *Server) Redirect() http.Handler {
 
 func (s *Server) isBelow(host string) bool {
 	label, ok := strings.CutSuffix(host, "."+s.Domain)
-	return ok && isLabel(label, false)
+	return ok && wire.IsLabel(label)
 }

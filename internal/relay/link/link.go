@@ -242,7 +242,9 @@ func (l *Link) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.remember(memory.Names)
+	if wire.AreNames(memory.Names) { // an earlier version stored any
+		l.remember(memory.Names)
+	}
 	host, address := hostPort(l.server)
 	own, err := wire.Certificate(memory.Key)
 	if err != nil {

@@ -80,7 +80,8 @@ type Hello struct {
 
 // Welcome accepts a home.
 type Welcome struct {
-	// Names are the host names that lead to this home, the main one first.
+	// Names are the host names that lead to this home, the main one first: 1 to [MaxNames] full
+	// names in lower case, without a final dot.
 	Names []string `json:"names"`
 	// Session is the id of this control connection, which each data connection names.
 	Session SessionID `json:"session"`
@@ -168,7 +169,7 @@ func ParseHello(payload []byte) (h Hello, err error) {
 
 // ParseWelcome parses the payload of a Welcome.
 func ParseWelcome(payload []byte) (w Welcome, err error) {
-	if err := json.Unmarshal(payload, &w); err != nil || len(w.Names) == 0 || w.Heartbeat <= 0 {
+	if err := json.Unmarshal(payload, &w); err != nil || !AreNames(w.Names) || w.Heartbeat <= 0 {
 		return Welcome{}, ErrFrame
 	}
 	return w, nil

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -125,6 +127,29 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// The names come from a relay that nobody has to believe.
+func TestNames(t *testing.T) {
+	many := slices.Repeat([]string{"a.b"}, MaxNames+1)
+	for _, c := range []struct {
+		names []string
+		want  bool
+	}{
+		{nil, false}, {[]string{"anna.relay.example.org"}, true}, {[]string{"anna.relay.test", "board_1.example.org"}, true},
+		{[]string{""}, false}, {[]string{"a b"}, false}, {[]string{"a.b", "c.d/e"}, false}, {[]string{"localhost"}, false},
+		{[]string{"Anna.relay.test"}, false}, {[]string{"anna.relay.test."}, false}, {[]string{"a..b"}, false},
+		{[]string{"192.0.2.1"}, false}, {[]string{"a.b:443"}, false}, {[]string{"a.b@c.d"}, false},
+		{[]string{strings.Repeat("a.", 127) + "b"}, false}, {many[1:], true}, {many, false},
+	} {
+		text, err := json.Marshal(Welcome{Names: c.names, Heartbeat: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseWelcome(text); (err == nil) != c.want {
+			t.Errorf("%q: %v", c.names, err)
+		}
+	}
+}
+
 func FuzzReadFrame(f *testing.F) {
 	for _, v := range []any{Hello{Instance: "a"}, Welcome{Names: []string{"a.b"}, Heartbeat: 1}, Refused{"x"}, Dial(3)} {
 		for t := TypeHello; t <= TypeGoAway; t++ {
@@ -148,8 +173,8 @@ func FuzzReadFrame(f *testing.F) {
 			if h, err := ParseHello(payload); err == nil && h.Instance == "" {
 				t.Error("a home has no instance")
 			}
-			if w, err := ParseWelcome(payload); err == nil && len(w.Names) == 0 {
-				t.Error("a home has no name")
+			if w, err := ParseWelcome(payload); err == nil && !AreNames(w.Names) {
+				t.Errorf("%q are names", w.Names)
 			}
 			ParseRefused(payload) //nolint:errcheck // it must not panic
 			ParseDial(payload)    //nolint:errcheck // it must not panic
