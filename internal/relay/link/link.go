@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -127,6 +128,7 @@ type Link struct {
 	server    string
 	all       *Links
 	listeners map[wire.Kind]*listener
+	waits     atomic.Int64 // data connections that are being opened or wait for a stream
 
 	mu      sync.Mutex
 	status  Status
@@ -159,6 +161,7 @@ func (l *Link) run(ctx context.Context) error {
 	var sessions sync.WaitGroup // those that a relay has sent away end by themselves
 	defer sessions.Wait()
 	back := netx.Backoff{First: firstRetry, Max: lastRetry, Jitter: netx.HalfJitter}
+	var away *session // the last that was sent away; an earlier one has had its time
 	for {
 		s, err := l.connect(ctx)
 		if err == nil {
@@ -168,7 +171,10 @@ func (l *Link) run(ctx context.Context) error {
 			case <-s.done:
 				err = s.problem()
 			case <-s.away:
-				err = errGoAway
+				if err = errGoAway; away != nil {
+					away.end(err)
+				}
+				away = s
 			}
 			if time.Since(began) > settled {
 				back.Reset()

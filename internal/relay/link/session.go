@@ -42,8 +42,11 @@ type session struct {
 const (
 	// maxDials bounds the data connections that are opened at the same time.
 	maxDials = 64
-	// maxWaits bounds those that wait for a stream: a relay may not make a home open any number.
+	// maxWaits bounds those that are being opened or wait for a stream, of all sessions of a link:
+	// a relay may not make a home open any number. It asks for 272 at most.
 	maxWaits = 1024
+	// maxStreams bounds the open connections of clients of a link.
+	maxStreams = 2000
 	// silences is how many intervals of the heartbeat may pass in silence.
 	silences     = 3
 	writeTimeout = 10 * time.Second
@@ -164,11 +167,13 @@ func (s *session) dial(ctx context.Context, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	n = min(n, wire.Dial(max(0, maxWaits-len(s.waits))))
-	s.mu.Unlock()
 	for range n {
+		if !s.link.reserve() {
+			s.link.Logger.Debug("the relay asks for too many data connections", "relay", s.link.server)
+			break
+		}
 		s.workers.Go(func() {
+			defer s.link.waits.Add(-1)
 			select {
 			case s.dials <- struct{}{}:
 			case <-ctx.Done():
@@ -219,20 +224,24 @@ func (s *session) await(ctx context.Context, conn net.Conn, number uint64) error
 	s.mu.Lock()
 	delete(s.waits, conn)
 	s.mu.Unlock()
-	if err == nil {
-		conn.SetDeadline(time.Time{}) //nolint:errcheck // TCP has it
-		_, err = conn.Write([]byte{wire.Ack})
-	}
 	to := s.link.listeners[kind]
-	if err == nil && to == nil {
+	switch {
+	case err != nil:
+	case to == nil:
 		err = wire.ErrFrame
+	case !s.link.begin():
+		err = errStreams
 	}
 	if err != nil {
 		conn.Close() //nolint:errcheck // the first error is returned
 		return err
 	}
-	s.link.count(1)
-	c := &Conn{Conn: conn, from: net.TCPAddrFromAddrPort(believed(from)), closed: func() { s.link.count(-1) }}
+	c := &Conn{Conn: conn, from: net.TCPAddrFromAddrPort(believed(from)), closed: s.link.finish}
+	conn.SetDeadline(time.Time{}) //nolint:errcheck // TCP has it
+	if _, err := conn.Write([]byte{wire.Ack}); err != nil {
+		c.Close() //nolint:errcheck // the first error is returned
+		return err
+	}
 	if !to.offer(ctx, c) {
 		return c.Close()
 	}
@@ -252,9 +261,32 @@ func (s *session) readHeader(conn net.Conn, number uint64) (wire.Kind, netip.Add
 	return s.keys.OpenHeader(number, b[:])
 }
 
-func (l *Link) count(n int) {
+// errStreams means that the relay passes too many connections on.
+var errStreams = errors.New("relay: too many streams")
+
+// reserve counts a data connection without a stream. False: there are too many.
+func (l *Link) reserve() bool {
+	if l.waits.Add(1) > maxWaits {
+		l.waits.Add(-1)
+		return false
+	}
+	return true
+}
+
+// begin counts a stream until finish. False: there are too many.
+func (l *Link) begin() bool {
 	l.mu.Lock()
-	l.streams += n
+	defer l.mu.Unlock()
+	if l.streams >= maxStreams {
+		return false
+	}
+	l.streams++
+	return true
+}
+
+func (l *Link) finish() {
+	l.mu.Lock()
+	l.streams--
 	l.mu.Unlock()
 }
 
