@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"patchbay/internal/app"
@@ -154,7 +155,7 @@ func (c *relayServeCmd) serve(ctx context.Context, sh *shell, s *relay.Server, r
 	})
 	for server, l := range pages {
 		running.Go(func() error {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Serve(netutil.LimitListener(l, maxPages)); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
@@ -177,6 +178,9 @@ func (c *relayServeCmd) serve(ctx context.Context, sh *shell, s *relay.Server, r
 	}
 	return running.Wait()
 }
+
+// maxPages bounds the connections to a server of short answers; further ones wait.
+const maxPages = 256
 
 // page returns a server of short answers.
 func page(h http.Handler, log *slog.Logger) *http.Server {

@@ -82,9 +82,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, kind wire.Kind) {
 		s.refuse(conn, refusedBroken, alertHandshake, err)
 		return
 	}
-	left()
 	conn.SetReadDeadline(time.Time{}) //nolint:errcheck // TCP has it
-	keep = s.route(ctx, conn, kind, h, r.raw)
+	keep = s.route(ctx, conn, kind, h, r.raw, left)
 }
 
 // alertOf returns the alert for a hello that cannot be read; 0: the client does not know alerts.
@@ -96,30 +95,57 @@ func alertOf(err error) byte {
 }
 
 // route passes a connection on by the name in its hello. It reports whether another owner closes
-// it.
-func (s *Server) route(ctx context.Context, conn net.Conn, kind wire.Kind, h hello, raw []byte) bool {
-	own := h.Name == s.Domain
+// it. It calls left when the client has shown that it belongs somewhere: until then it counts as
+// one whose hello is awaited.
+func (s *Server) route(ctx context.Context, conn net.Conn, kind wire.Kind, h hello, raw []byte, left func()) bool {
+	own, home := h.Name == s.Domain, s.homeOf(h.Name)
+	control := (own || h.Name == "") && slices.Contains(h.ALPN, wire.ALPN) // a home may know the address alone
 	switch {
-	case (own || h.Name == "") && slices.Contains(h.ALPN, wire.ALPN): // a home may know the address alone
-		s.serveControl(ctx, &prefixed{Conn: conn, prefix: raw})
-	case own && s.web != nil:
-		return s.web.offer(&prefixed{Conn: conn, prefix: raw, closed: func() { s.untrack(conn) }})
-	case own:
-		s.refuse(conn, refusedNobody, alertUnrecognized, nil)
-	case h.Name == "":
-		s.refuse(conn, refusedUnnamed, alertUnrecognized, nil)
-	default:
-		home := s.homeOf(h.Name)
-		if home == nil {
-			s.refuse(conn, refusedUnknown, alertUnrecognized, nil)
-			return false
-		}
+	case control, own && s.web != nil, home != nil:
 		if !s.gate.allow(addressOf(conn).Addr()) {
 			s.refuse(conn, refusedAddress, alertInternal, nil)
 			return false
 		}
-		s.pass(ctx, conn, home, kind, raw)
+	case own:
+		s.refuse(conn, refusedNobody, alertUnrecognized, nil)
+		return false
+	case h.Name == "":
+		s.refuse(conn, refusedUnnamed, alertUnrecognized, nil)
+		return false
+	default:
+		s.refuse(conn, refusedUnknown, alertUnrecognized, nil)
+		return false
 	}
+	if control {
+		s.serveControl(ctx, &prefixed{Conn: conn, prefix: raw}, left)
+		return false
+	}
+	left()
+	if own {
+		return s.showPages(conn, raw)
+	}
+	s.pass(ctx, conn, home, kind, raw)
+	return false
+}
+
+// maxPages bounds the connections to the relay's own pages.
+const maxPages = 256
+
+// showPages gives a connection to the relay's own pages. It reports whether they close it.
+func (s *Server) showPages(conn net.Conn, raw []byte) bool {
+	if s.pages.Add(1) > maxPages {
+		s.pages.Add(-1)
+		s.refuse(conn, refusedTotal, alertInternal, nil)
+		return false
+	}
+	closed := sync.OnceFunc(func() {
+		s.untrack(conn)
+		s.pages.Add(-1)
+	})
+	if s.web.offer(&prefixed{Conn: conn, prefix: raw, closed: closed}) {
+		return true
+	}
+	s.pages.Add(-1)
 	return false
 }
 

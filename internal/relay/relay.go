@@ -81,6 +81,10 @@ type Server struct {
 
 	draining atomic.Bool
 	busy     atomic.Int64 // connections of clients
+	pages    atomic.Int64 // connections to the relay's own pages
+
+	reading sync.Mutex // is held from reading the folder until that is applied, and while a home joins
+	seen    time.Time  // the state of the folder that was read last
 
 	mu       sync.Mutex
 	homes    map[string]*home // by name
@@ -230,22 +234,28 @@ const watchEvery = 500 * time.Millisecond
 
 // watch follows the changes of the homes until ctx ends.
 func (s *Server) watch(ctx context.Context) error {
-	var seen time.Time
 	for netx.Wait(ctx, watchEvery) == nil {
-		// A change in the same tick of the file system's clock may have come after the reading.
-		at := s.Folder.changed()
-		if at.Equal(seen) && time.Since(at) > 2*time.Second {
-			continue
-		}
-		seen = at
-		if err := s.reload(); err != nil {
-			s.Logger.Error("the homes cannot be read; those known before stay", "error", err)
-		}
+		s.reading.Lock()
+		s.refresh()
+		s.reading.Unlock()
 	}
 	return nil
 }
 
-// reload reads the homes, and ends those that were removed.
+// refresh reads the homes if the folder has changed. The caller holds reading.
+func (s *Server) refresh() {
+	// A change in the same tick of the file system's clock may have come after the reading.
+	at := s.Folder.changed()
+	if at.Equal(s.seen) && time.Since(at) > 2*time.Second {
+		return
+	}
+	s.seen = at
+	if err := s.reload(); err != nil {
+		s.Logger.Error("the homes cannot be read; those known before stay", "error", err)
+	}
+}
+
+// reload reads the homes, and ends those that were removed. The caller holds reading.
 func (s *Server) reload() error {
 	list, err := s.Folder.Homes()
 	if err != nil {

@@ -367,6 +367,37 @@ func TestAbuse(t *testing.T) {
 	r.alerted(clientHello(t, "anna."+domain), 80)
 }
 
+// Connections for the relay itself have the limits of others, until they are those of a home.
+func TestLimitsOfTheRelayItself(t *testing.T) {
+	r := newRig(t, relay.Limits{HellosOfAddress: 2})
+	for range 2 { // strangers who say nothing after the handshake
+		c, err := tls.Dial("tcp", r.address, &tls.Config{InsecureSkipVerify: true, ServerName: domain,
+			NextProtos: []string{wire.ALPN}, Certificates: []tls.Certificate{certificate(t, "x.test")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	r.alerted(clientHello(t, "nobody."+domain), 80)
+
+	r = newRig(t, relay.Limits{AddressRate: 1})
+	for range 20 {
+		if resp, err := client(t, r.address).Get("https://" + domain + "/healthz"); err == nil {
+			resp.Body.Close()
+		}
+	}
+	if r.refused("address") == 0 {
+		t.Error("the pages have no limit")
+	}
+	eventually(t, "there is room again", func() bool {
+		resp, err := client(t, r.address).Get("https://" + domain + "/healthz")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
+}
+
 // The limits of a home hold.
 func TestLimitsOfAHome(t *testing.T) {
 	r := newRig(t, relay.Limits{Streams: 2, Idle: 400 * time.Millisecond})

@@ -43,8 +43,8 @@ const controlTimeout = 10 * time.Second
 // silences is how many intervals of the heartbeat may pass in silence.
 const silences = 3
 
-// serveControl serves a control connection until it ends.
-func (s *Server) serveControl(ctx context.Context, raw net.Conn) {
+// serveControl serves a control connection until it ends. It calls admitted when the home is one.
+func (s *Server) serveControl(ctx context.Context, raw net.Conn, admitted func()) {
 	raw.SetDeadline(time.Now().Add(controlTimeout)) //nolint:errcheck // TCP has it
 	conn := tls.Server(raw, s.control)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -60,6 +60,7 @@ func (s *Server) serveControl(ctx context.Context, raw net.Conn) {
 		s.refuse(raw, refusedIdentity, 0, err, "why", reason)
 		return
 	}
+	admitted()
 	defer func() {
 		x.end()
 		x.home.remove(x)
@@ -135,9 +136,9 @@ func (s *Server) identify(print, secret string) (*home, wire.Reason) {
 	if secret == "" {
 		return nil, wire.ReasonUnknown
 	}
-	if err := s.reload(); err != nil { // a code works at once
-		s.Logger.Error("the homes cannot be read", "error", err)
-	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.refresh() // a code works at once
 	hashed := hashSecret(secret)
 	for _, h := range s.allHomes() {
 		about := h.info()
