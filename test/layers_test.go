@@ -113,7 +113,7 @@ var allowedImports = map[string][]string{
 		"oauth", "oidc", "pin", "plug", "relay", "service", "upgrade", "voice"}, baseLayers...),
 
 	// Commands call operations. Serve, demo and the simulated devices need the rest.
-	"cli": {"api", "app", "backup", "check", "config", "control", "i18n", "licenses", "mcpregistry", "observe",
+	"cli": {"api", "app", "backup", "certs", "check", "config", "control", "i18n", "licenses", "mcpregistry", "observe",
 		"pin", "plug", "problem", "qr", "relay", "service", "settings", "talk", "tool", "upgrade", "voice"},
 }
 

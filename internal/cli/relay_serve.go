@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"patchbay/internal/app"
+	"patchbay/internal/certs"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
@@ -112,11 +112,11 @@ func (c *relayServeCmd) Run(ctx context.Context, sh *shell) error {
 		Limits: relay.Limits{Connections: c.Connections, Streams: c.Streams, HomeRate: c.HomeRate,
 			AddressRate: c.AddressRate, Idle: c.Idle}}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.CertKey)
+		files, err := certs.OpenFiles(c.Cert, c.CertKey, log)
 		if err != nil {
 			return err
 		}
-		o.Web = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		o.Web = files.TLSConfig()
 	}
 	s, err := relay.New(o)
 	if err != nil {
