@@ -49,7 +49,8 @@ type rig struct {
 	folder  relay.Folder
 	limits  relay.Limits
 	drain   time.Duration
-	address string // fixed after the first start
+	beat    time.Duration // the interval of the heartbeat
+	address string        // fixed after the first start
 
 	server   *relay.Server
 	registry *prometheus.Registry
@@ -60,13 +61,11 @@ type rig struct {
 // newRig starts a relay on loopback.
 func newRig(t *testing.T, limits relay.Limits) *rig {
 	t.Helper()
-	r := &rig{t: t, folder: relay.Folder(t.TempDir()), limits: limits, address: "127.0.0.1:0"}
+	r := &rig{t: t, folder: relay.Folder(t.TempDir()), limits: limits, beat: 100 * time.Millisecond, address: "127.0.0.1:0"}
 	r.start()
 	t.Cleanup(func() { r.kill() })
 	return r
 }
-
-const beat = 100 * time.Millisecond
 
 // start starts the relay again, on the same port.
 func (r *rig) start() {
@@ -83,7 +82,7 @@ func (r *rig) start() {
 	r.address = l.Addr().String()
 	r.registry = prometheus.NewRegistry()
 	r.server, err = relay.New(relay.Options{Domain: domain, Folder: r.folder, Key: key, Limits: r.limits,
-		Heartbeat: beat, Drain: r.drain, Logger: slog.New(slog.NewTextHandler(r.t.Output(),
+		Heartbeat: r.beat, Drain: r.drain, Logger: slog.New(slog.NewTextHandler(r.t.Output(),
 			&slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: r.registry,
 		Web: &tls.Config{Certificates: []tls.Certificate{certificate(r.t, domain)}}})
 	if err != nil {

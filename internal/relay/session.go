@@ -63,10 +63,7 @@ func (s *Server) serveControl(ctx context.Context, raw net.Conn, admitted func()
 	admitted()
 	defer func() {
 		x.end()
-		x.home.remove(x)
-		s.mu.Lock()
-		delete(s.sessions, x.id)
-		s.mu.Unlock()
+		s.displace(x)
 	}()
 	name := x.home.info().Name
 	s.Logger.Info("home connected", "home", name, "from", raw.RemoteAddr(), "instance", x.instance)
@@ -105,27 +102,44 @@ func (s *Server) admit(conn *tls.Conn) (*session, wire.Reason, error) {
 	if x.keys, err = wire.NewKeys(state, x.id); err != nil {
 		return nil, "", err
 	}
+	// It has its place before the Welcome: a home that is welcome may stay.
+	if reason := s.place(x); reason != "" {
+		return nil, reason, nil
+	}
 	about := h.info()
 	err = wire.WriteFrame(conn, wire.TypeWelcome, wire.Welcome{Names: append([]string{s.hostOf(about)}, about.Also...),
 		Session: x.id, Heartbeat: int(s.Heartbeat / time.Millisecond)})
 	if err != nil {
+		s.displace(x)
 		return nil, "", err
 	}
 	conn.SetDeadline(time.Time{}) //nolint:errcheck // TCP has it
+	return x, "", nil
+}
+
+// place gives a session its place among those of the server and of its home, or returns why there
+// is none.
+func (s *Server) place(x *session) wire.Reason {
 	s.mu.Lock()
 	if s.draining.Load() {
 		s.mu.Unlock()
-		return nil, wire.ReasonStopping, nil
+		return wire.ReasonStopping
 	}
 	s.sessions[x.id] = x
 	s.mu.Unlock()
-	if reason := h.add(x); reason != "" {
-		s.mu.Lock()
-		delete(s.sessions, x.id)
-		s.mu.Unlock()
-		return nil, reason, nil
+	reason := x.home.add(x)
+	if reason != "" {
+		s.displace(x)
 	}
-	return x, "", nil
+	return reason
+}
+
+// displace forgets a session and closes the data connections that came for it.
+func (s *Server) displace(x *session) {
+	x.home.remove(x)
+	s.mu.Lock()
+	delete(s.sessions, x.id)
+	s.mu.Unlock()
 }
 
 // identify returns the home with a fingerprint, or lets it in with the secret of a join code.

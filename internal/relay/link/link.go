@@ -150,7 +150,8 @@ const (
 	// firstRetry and lastRetry are the delays between attempts: a relay that is back has its homes
 	// back within two seconds, however long it was away.
 	firstRetry, lastRetry = 100 * time.Millisecond, 2 * time.Second
-	// refusedRetry is the delay after a refusal, which does not change by itself.
+	// refusedRetry is the delay after a refusal, which does not change by itself, unless the relay
+	// stops: the next one may be there already.
 	refusedRetry = 15 * time.Second
 	// settled is how long a connection lasts before the next end of one is a new trouble.
 	settled = 5 * time.Second
@@ -185,7 +186,7 @@ func (l *Link) run(ctx context.Context) error {
 		}
 		l.lost(s, err)
 		delay := back.Next()
-		if _, ok := errors.AsType[*RefusedError](err); ok {
+		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason != wire.ReasonStopping {
 			delay = refusedRetry
 		}
 		if netx.Wait(ctx, delay) != nil {
