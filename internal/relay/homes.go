@@ -225,9 +225,18 @@ func (f Folder) read(file string) (h Home, err error) {
 	return h, nil
 }
 
-// join makes a fingerprint that of a home. Only the first one wins.
+// join makes a fingerprint that of a home. Only the first one wins; it may come again, since all
+// instances of an installation have the same key.
 func (f Folder) join(h Home, fingerprint string) error {
-	return create(f.home(h.Name+"."+h.ID+joinedExt), []byte(fingerprint+"\n"))
+	file := f.home(h.Name + "." + h.ID + joinedExt)
+	err := create(file, []byte(fingerprint+"\n"))
+	if errors.Is(err, fs.ErrExist) {
+		first, readErr := os.ReadFile(file)
+		if readErr == nil && sameText(strings.TrimSpace(string(first)), fingerprint) {
+			return nil
+		}
+	}
+	return err
 }
 
 func (f Folder) home(file string) string { return filepath.Join(string(f), homesDir, file) }
