@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -260,7 +261,23 @@ func create(path string, text []byte) error {
 		return err
 	}
 	defer os.Remove(temp) //nolint:errcheck // it may be renamed
-	return os.Link(temp, path)
+	if err := os.Link(temp, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes the names of a folder survive a loss of power: a code that was used must not let
+// another home in.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" { // folders cannot be synced there
+		return nil
+	}
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // replace writes a whole file in place of an old one.
