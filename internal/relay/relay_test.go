@@ -270,6 +270,25 @@ func TestTwoRelays(t *testing.T) {
 	a.start()
 }
 
+// A relay of a home cannot stand for another one, although the home has a code for it.
+func TestOneRelayIsNotTheOther(t *testing.T) {
+	a, b := newRig(t, relay.Limits{}), newRig(t, relay.Limits{})
+	code, err := b.folder.Add(relay.Home{Name: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna := a.newHome("anna")
+	anna.stop()
+	anna.to, anna.code = []string{a.address, b.address}, append(anna.code, code)
+	anna.start()
+	anna.linked()
+	a.kill()
+	other := &rig{t: t, folder: b.folder, beat: b.beat, address: a.address}
+	other.start()
+	defer other.kill()
+	eventually(t, "it is another relay", func() bool { return says(anna, "another key") })
+}
+
 // Other names lead to a home too.
 func TestOtherNames(t *testing.T) {
 	r := newRig(t, relay.Limits{})

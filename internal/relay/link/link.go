@@ -257,6 +257,10 @@ func (l *Link) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := l.otherPins(ctx, memory.Pin)
+	if err != nil {
+		return nil, err
+	}
 	raw, err := l.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -273,7 +277,7 @@ func (l *Link) connect(ctx context.Context) (*session, error) {
 			if print, err = wire.FingerprintOf(c); err != nil {
 				return err
 			}
-			code, err = l.trust(c, print.String(), memory.Pin)
+			code, err = l.trust(c, print.String(), memory.Pin, others)
 			return err
 		},
 	})
@@ -290,10 +294,33 @@ func (l *Link) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// trust checks the key of a relay, and returns the join code for it, if there is one.
-func (l *Link) trust(c tls.ConnectionState, print, pin string) (code wire.Code, err error) {
+// otherPins returns the fingerprints of the other relays, if this one has a pin.
+func (l *Link) otherPins(ctx context.Context, pin string) (pins []string, err error) {
+	if pin == "" {
+		return nil, nil
+	}
+	for _, server := range l.Servers {
+		if server == l.server {
+			continue
+		}
+		m, err := l.Load(ctx, server)
+		if err != nil {
+			return nil, err
+		}
+		pins = append(pins, m.Pin)
+	}
+	return pins, nil
+}
+
+// trust checks the key of a relay, and returns the join code for it, if there is one. A join code
+// is good for a relay that was set up anew, but another relay of this home is not that one: it
+// would take its names over.
+func (l *Link) trust(c tls.ConnectionState, print, pin string, others []string) (code wire.Code, err error) {
 	if c.NegotiatedProtocol != wire.ALPN {
 		return code, errVersion
+	}
+	if pin != "" && pin != print && slices.Contains(others, print) {
+		return code, errOther
 	}
 	for _, known := range l.Codes {
 		if known.Relay.String() == print {
