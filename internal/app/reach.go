@@ -47,9 +47,13 @@ func openReach(b *Base, log *slog.Logger) (*reach, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxies, err := config.ParsePrefixes(b.Config.Proxies)
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &reach{stop: stop, Links: link.New(link.Options{
-		Servers: c.Servers, Codes: codes, Instance: relayInstance(b.Config), Load: b.relayMemory,
+		Servers: c.Servers, Codes: codes, Instance: relayInstance(b.Config), Proxies: proxies, Load: b.relayMemory,
 		Save: b.saveRelayMemory, Logger: log,
 	})}
 	r.running.Go(func() { r.Run(ctx) }) //nolint:errcheck // it returns nil

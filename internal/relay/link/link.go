@@ -42,6 +42,8 @@ type Options struct {
 	Codes []wire.Code
 	// Instance tells this instance of the installation from the others, also after a restart.
 	Instance string
+	// Proxies are the addresses whose word is taken for that of others: a client cannot have one.
+	Proxies []netip.Prefix
 	// Load returns what is remembered of a relay, and Save changes it. They are called by several
 	// goroutines.
 	Load func(ctx context.Context, server string) (Memory, error)
@@ -400,14 +402,15 @@ func hostPort(server string) (host, address string) {
 }
 
 // dummy stands for the address of a client that the relay must not claim: of this machine, of its
-// network, or none. It is nobody's (RFC 7600, section 4.2.2).
+// network, of a proxy, or none. It is nobody's (RFC 7600, section 4.2.2).
 var dummy = netip.AddrFrom4([4]byte{192, 0, 0, 8})
 
 // believed returns the address of a client as far as the relay is believed: somebody who connects
-// from this machine or its network has more rights, and never comes through a relay.
-func believed(at netip.AddrPort) netip.AddrPort {
+// from this machine, its network or a proxy has more rights, and never comes through a relay.
+func believed(at netip.AddrPort, proxies []netip.Prefix) netip.AddrPort {
 	a := at.Addr().Unmap().WithZone("")
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() {
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() ||
+		slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		a = dummy
 	}
 	return netip.AddrPortFrom(a, at.Port())

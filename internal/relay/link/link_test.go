@@ -104,3 +104,17 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("%d streams", l.streams)
 	}
 }
+
+// A relay cannot give a client an address that has rights here.
+func TestBelieved(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48")}
+	for at, want := range map[string]string{
+		"198.51.100.7:1": "198.51.100.7:1", "[2001:db8::7]:1": "[2001:db8::7]:1", "127.0.0.1:1": "192.0.0.8:1",
+		"10.0.0.1:1": "192.0.0.8:1", "[fe80::1]:1": "192.0.0.8:1", "203.0.113.9:1": "192.0.0.8:1",
+		"[::ffff:203.0.113.9]:1": "192.0.0.8:1", "[2001:db8:1::9]:1": "192.0.0.8:1",
+	} {
+		if got := believed(netip.MustParseAddrPort(at), proxies).String(); got != want {
+			t.Errorf("%s counts as %s", at, got)
+		}
+	}
+}

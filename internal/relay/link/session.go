@@ -236,7 +236,7 @@ func (s *session) await(ctx context.Context, conn net.Conn, number uint64) error
 		conn.Close() //nolint:errcheck // the first error is returned
 		return err
 	}
-	c := &Conn{Conn: conn, from: net.TCPAddrFromAddrPort(believed(from)), closed: s.link.finish}
+	c := &Conn{Conn: conn, from: net.TCPAddrFromAddrPort(believed(from, s.link.Proxies)), closed: s.link.finish}
 	conn.SetDeadline(time.Time{}) //nolint:errcheck // TCP has it
 	if _, err := conn.Write([]byte{wire.Ack}); err != nil {
 		c.Close() //nolint:errcheck // the first error is returned
