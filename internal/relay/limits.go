@@ -11,7 +11,7 @@ import (
 // Limits protect a relay and the homes behind it. The zero value of a field means its default.
 type Limits struct {
 	// Connections bounds all connections of clients; further ones are closed. Each takes two open
-	// files and about 8 KiB.
+	// files and about 8 KiB; up to six files while much waits for a slow reader (pipes).
 	Connections int
 	// Streams bounds the simultaneous connections of clients of one home.
 	Streams int

@@ -19,8 +19,8 @@
 //     replaced, or when the relay is about to be replaced;
 //   - with spare connections ready, a new stream needs no round trip between relay and home.
 //
-// The price is a second open file for each stream, and a TCP connection that a router at home has
-// to remember; TCP keepalives hold it there.
+// The price is a second open file for each stream, with four more for pipes while much waits, and a
+// TCP connection that a router at home has to remember; TCP keepalives hold it there.
 //
 // # What the relay trusts, and what it is trusted with
 //
