@@ -13,6 +13,7 @@ import (
 type target struct{ pkg, name string }
 
 // runFuzz runs every fuzz test for a while, one after the other, because each uses all processors.
+// Minimising an input may take a minute by default, in which a test looks as if it had stalled.
 // Failing inputs are kept in the package's testdata/fuzz, where ordinary tests run them again.
 func runFuzz(ctx context.Context, o options, r *report) {
 	var targets []target
@@ -30,7 +31,7 @@ func runFuzz(ctx context.Context, o options, r *report) {
 	for _, t := range targets {
 		r.step(ctx, "fuzz "+strings.TrimPrefix(t.pkg, "patchbay/")+" "+t.name, func(ctx context.Context) result {
 			return command(ctx, "", nil, "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$",
-				"-fuzztime", o.fuzz.String(), t.pkg)
+				"-fuzztime", o.fuzz.String(), "-fuzzminimizetime=10x", t.pkg)
 		})
 	}
 }
