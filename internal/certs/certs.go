@@ -122,12 +122,20 @@ type Manager struct {
 	// Only Run uses these.
 	client  *acme.Client // of the account; nil: not opened yet
 	askedAt map[string]time.Time
+	unsaved map[string]unsaved           // certificates that are served, and not stored yet
+	failure map[string]store.Certificate // attempts that could not be stored
 
 	mu      sync.Mutex
 	names   []string
 	current map[string]*held
 	rows    map[string]store.Certificate // as last read
 	started time.Time                    // of Run
+}
+
+// unsaved is a certificate that was issued and could not be stored, such as while the disk is full.
+type unsaved struct {
+	row   store.Certificate
+	event string // that is told when it is stored
 }
 
 // held is a certificate in memory.
@@ -146,8 +154,8 @@ func New(o Options) (*Manager, error) {
 		o.Times = DefaultTimes
 	}
 	m := &Manager{Options: o, lookups: rate.NewLimiter(maxLookups, maxLookups), wake: make(chan struct{}, 1),
-		self: sync.OnceValues(selfSigned), askedAt: map[string]time.Time{}, current: map[string]*held{},
-		rows: map[string]store.Certificate{}}
+		self: sync.OnceValues(selfSigned), askedAt: map[string]time.Time{}, unsaved: map[string]unsaved{},
+		failure: map[string]store.Certificate{}, current: map[string]*held{}, rows: map[string]store.Certificate{}}
 	for _, name := range o.Names {
 		m.Add(name)
 	}

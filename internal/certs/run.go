@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -47,6 +48,11 @@ func (m *Manager) missing() bool {
 func (m *Manager) pass(ctx context.Context) error {
 	if err := m.read(ctx); err != nil {
 		return err
+	}
+	for _, u := range m.unsaved {
+		if err := m.save(ctx, u); err != nil {
+			return err // nothing is ordered that could not be stored either
+		}
 	}
 	if !m.anyDue(time.Now()) {
 		return nil
@@ -96,7 +102,8 @@ func (m *Manager) holding(ctx context.Context, f func(context.Context) error) er
 	return errors.Join(err, m.Release(free))
 }
 
-// read reads the certificates from the database and serves those that have changed.
+// read reads the certificates from the database and serves those that have changed. What could not
+// be stored, because the database cannot be written, is kept as if it had been.
 func (m *Manager) read(ctx context.Context) error {
 	rows, err := m.Store.All(ctx)
 	if err != nil {
@@ -106,12 +113,37 @@ func (m *Manager) read(ctx context.Context) error {
 	defer m.mu.Unlock()
 	clear(m.rows)
 	for _, r := range rows {
+		if u, ok := m.unsaved[r.Name]; ok && r.Issued.After(u.row.Issued) {
+			delete(m.unsaved, r.Name) // another instance has got a later one
+		} else if ok {
+			continue
+		}
 		m.rows[r.Name] = r
 		if slices.Contains(m.names, r.Name) {
 			m.serve(r)
 		}
 	}
+	for name, f := range m.failure {
+		if r := m.rows[name]; f.Tried.After(r.Tried) && !r.Issued.After(f.Issued) {
+			m.rows[name] = withAttempt(r, f)
+		} else {
+			delete(m.failure, name) // another instance has tried since
+		}
+	}
+	for name, u := range m.unsaved {
+		m.rows[name] = u.row
+	}
 	return nil
+}
+
+// withAttempt returns a row, or the zero value, with the failed attempt of another one.
+func withAttempt(r, f store.Certificate) store.Certificate {
+	if r.Name == "" {
+		r.Name, r.Directory = f.Name, f.Directory
+	}
+	r.Failures, r.Tried, r.Retry = f.Failures, f.Tried, f.Retry
+	r.Challenge, r.Problem, r.Detail = f.Challenge, f.Problem, f.Detail
+	return r
 }
 
 // serve begins to serve the certificate of a row, if it has one that is not served yet. The lock is
@@ -199,13 +231,13 @@ func (m *Manager) attend(ctx context.Context, r store.Certificate) error {
 			got, err = m.order(limited, r.Name, kind)
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil: // even if ctx has ended: it would be ordered again
+		return m.issued(ctx, r, got, kind)
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	if err != nil {
-		return m.failed(ctx, r, kind, err)
-	}
-	return m.issued(ctx, r, got, kind)
+	return m.failed(ctx, r, kind, err)
 }
 
 // kind returns the kind of challenge of the next attempt: the one that worked, or after a failure
@@ -223,32 +255,50 @@ func (m *Manager) kind(r store.Certificate) string {
 	return m.Challenges[at%len(m.Challenges)]
 }
 
-// issued stores a new certificate and serves it.
+// issued serves a new certificate and stores it.
 func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedCertificate, kind string) error {
 	r := store.Certificate{Name: old.Name, Directory: m.Directory, Chain: got.chain, Sealed: m.Box.Seal(got.key),
-		Issued: got.leaf.NotBefore, Expires: got.leaf.NotAfter, Renew: renewal(got.leaf), Tried: time.Now(),
+		Issued: got.leaf.NotBefore, Expires: got.leaf.NotAfter, Renew: renewal(got.leaf), Tried: moment(),
 		Challenge: kind}
-	if err := m.Store.Save(ctx, r); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	m.rows[r.Name] = r
-	m.serve(r)
-	m.mu.Unlock()
 	event := Issued
 	if old.Chain != "" {
 		event = Renewed
 	}
+	u := unsaved{r, event}
+	m.mu.Lock()
+	m.unsaved[r.Name] = u
+	delete(m.failure, r.Name)
+	m.rows[r.Name] = r
+	m.serve(r)
+	m.mu.Unlock()
 	m.results.WithLabelValues(event).Inc()
 	m.Logger.Info("a certificate was "+event, "name", r.Name, "expires", r.Expires, "renews", r.Renew,
 		"root", got.root, "challenge", kind)
-	m.tell(ctx, event, r.Name)
+	return m.save(ctx, u)
+}
+
+// saveTime limits the storing of a certificate after the server was told to stop, or has lost the
+// right to order.
+const saveTime = 10 * time.Second
+
+// save stores a certificate that is served already.
+func (m *Manager) save(ctx context.Context, u unsaved) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	if err := m.Store.Save(ctx, u.row); err != nil {
+		return fmt.Errorf("the certificate of %s cannot be stored: %w", u.row.Name, err)
+	}
+	delete(m.unsaved, u.row.Name)
+	m.tell(ctx, u.event, u.row.Name)
 	return nil
 }
 
+// moment returns the time as it is stored, so that what was read back is no earlier.
+func moment() time.Time { return time.Now().Truncate(time.Millisecond) }
+
 // failed stores why an order failed, and when the next one is made.
 func (m *Manager) failed(ctx context.Context, r store.Certificate, kind string, err error) error {
-	f, now := classify(err), time.Now()
+	f, now := classify(err), moment()
 	again := r.Problem == f.code && r.Challenge == kind
 	r.Failures++
 	r.Tried, r.Challenge, r.Problem, r.Detail = now, kind, f.code, f.detail
@@ -263,8 +313,10 @@ func (m *Manager) failed(ctx context.Context, r store.Certificate, kind string, 
 	m.Logger.Warn("a certificate could not be got", "name", r.Name, "why", f.text(r.Name, kind).String(),
 		"failures", r.Failures, "again", r.Retry)
 	if err := m.Store.SaveAttempt(ctx, r); err != nil {
+		m.failure[r.Name] = r // the authority is not asked again before r.Retry all the same
 		return err
 	}
+	delete(m.failure, r.Name)
 	if !again {
 		m.tell(ctx, Failed, r.Name)
 	}
