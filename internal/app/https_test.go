@@ -298,7 +298,8 @@ func TestRotationResealsCertificates(t *testing.T) {
 		defer b.Close()
 		b.Secrets.settle = func(context.Context) error { return nil }
 		old, t1, ctx := b.Box.Key(), b.Store.Certificates, t.Context()
-		must(t, t1.Save(ctx, store.Certificate{Name: boardName, Chain: "chain", Sealed: old.Seal("key")}))
+		must(t, t1.Save(ctx, store.Certificate{Name: boardName, Chain: "chain", Sealed: old.Seal("key"),
+			Pending: old.Seal("order")}))
 		must(t, t1.SaveAccount(ctx, "https://ca.example.org", "url", old.Seal("account")))
 		must(t, t1.AddChallenge(ctx, store.ACMEChallenge{Kind: certs.DNS01, Token: "t", Name: boardName,
 			Sealed: old.Seal("answer"), Expires: time.Now()}))
@@ -310,8 +311,8 @@ func TestRotationResealsCertificates(t *testing.T) {
 		must(t, err)
 		challenge, err := t1.ChallengeByName(ctx, certs.DNS01, boardName)
 		must(t, err)
-		for sealed, want := range map[string]string{rows[0].Sealed: "key", account: "account",
-			challenge.Sealed: "answer"} {
+		for sealed, want := range map[string]string{rows[0].Sealed: "key", rows[0].Pending: "order",
+			account: "account", challenge.Sealed: "answer"} {
 			if got, err := b.Box.Key().Open(sealed); err != nil || got != want {
 				t.Errorf("%d resealed: %q, %v", n, got, err)
 			}

@@ -3,7 +3,9 @@
 //
 // A [Manager] keeps the certificates, the account and the answers to challenges in the database, so
 // that every instance serves them and can answer for an order of any other. Only one instance
-// orders at a time. All private keys are sealed there.
+// orders at a time. All private keys are sealed there. That of a certificate is stored before it is
+// ordered, and what was issued while the database failed is served from memory until it is stored,
+// so that nothing is ordered twice.
 //
 // The ACME client is golang.org/x/crypto/acme, which adds 0.2 MB to the program; certmagic adds
 // 2.1.

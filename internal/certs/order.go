@@ -25,6 +25,7 @@ type issuedCertificate struct {
 	chain, key string // PEM
 	leaf       *x509.Certificate
 	root       string // common name of the chain's root
+	kind       string // of the challenge that was answered for it
 }
 
 // open returns the client of the account at the authority, which is registered if there is none.
@@ -109,48 +110,39 @@ func retryRequest(n int, _ *http.Request, resp *http.Response) time.Duration {
 	return time.Second
 }
 
-// order gets a certificate for a name.
-func (m *Manager) order(ctx context.Context, name, kind string) (got issuedCertificate, err error) {
+// order gets a certificate for the name of a row.
+func (m *Manager) order(ctx context.Context, r store.Certificate, kind string) (got issuedCertificate, err error) {
 	c, err := m.open(ctx)
 	if err != nil {
 		return got, err
 	}
-	if err := m.removeLeftovers(ctx, name); err != nil {
+	if err := m.removeLeftovers(ctx, r.Name); err != nil {
+		return got, err
+	}
+	if got, err = m.resume(ctx, c, r); !errors.Is(err, errNoOrder) {
 		return got, err
 	}
 	var options []acme.OrderOption
 	if m.Profile != "" {
 		options = append(options, acme.WithOrderIssuanceProfile(acme.ProfileName(m.Profile)))
 	}
-	o, err := c.AuthorizeOrder(ctx, acme.DomainIDs(name), options...)
+	o, err := c.AuthorizeOrder(ctx, acme.DomainIDs(r.Name), options...)
 	if err != nil {
 		return got, forgotten(err)
 	}
 	for _, url := range o.AuthzURLs {
-		if err := m.authorize(ctx, c, url, name, kind); err != nil {
+		if err := m.authorize(ctx, c, url, r.Name, kind); err != nil {
 			return got, err
 		}
 	}
 	if o, err = c.WaitOrder(ctx, o.URI); err != nil {
 		return got, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	p, err := m.newPending(ctx, r.Name, o.URI, kind)
 	if err != nil {
 		return got, err
 	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
-	if err != nil {
-		return got, err
-	}
-	chain, url, err := c.CreateCertFromOrder(ctx, o, csr, true)
-	if err != nil {
-		return got, err
-	}
-	if got.key, err = keyPEM(key); err != nil {
-		return got, err
-	}
-	err = m.choose(ctx, c, &got, name, chain, url, key)
-	return got, err
+	return m.finish(ctx, c, o, p)
 }
 
 // forgotten returns [errNoAccount] if the authority does not know the account any more.

@@ -224,16 +224,16 @@ func (m *Manager) attend(ctx context.Context, r store.Certificate) error {
 	limited, cancel := context.WithTimeout(ctx, m.Times.Order+m.DNSWait)
 	defer cancel()
 	kind := m.kind(r)
-	got, err := m.order(limited, r.Name, kind)
+	got, err := m.order(limited, r, kind)
 	if errors.Is(err, errNoAccount) {
 		// The authority has forgotten the account, as test authorities do.
 		if err = m.forgetAccount(limited); err == nil {
-			got, err = m.order(limited, r.Name, kind)
+			got, err = m.order(limited, r, kind)
 		}
 	}
 	switch {
 	case err == nil: // even if ctx has ended: it would be ordered again
-		return m.issued(ctx, r, got, kind)
+		return m.issued(ctx, r, got)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -256,10 +256,10 @@ func (m *Manager) kind(r store.Certificate) string {
 }
 
 // issued serves a new certificate and stores it.
-func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedCertificate, kind string) error {
+func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedCertificate) error {
 	r := store.Certificate{Name: old.Name, Directory: m.Directory, Chain: got.chain, Sealed: m.Box.Seal(got.key),
 		Issued: got.leaf.NotBefore, Expires: got.leaf.NotAfter, Renew: renewal(got.leaf), Tried: moment(),
-		Challenge: kind}
+		Challenge: got.kind}
 	event := Issued
 	if old.Chain != "" {
 		event = Renewed
@@ -273,7 +273,7 @@ func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedC
 	m.mu.Unlock()
 	m.results.WithLabelValues(event).Inc()
 	m.Logger.Info("a certificate was "+event, "name", r.Name, "expires", r.Expires, "renews", r.Renew,
-		"root", got.root, "challenge", kind)
+		"root", got.root, "challenge", got.kind)
 	return m.save(ctx, u)
 }
 

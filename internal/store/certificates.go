@@ -20,6 +20,9 @@ type Certificate struct {
 	Tried, Retry time.Time
 	// Challenge is the kind of challenge of the last attempt. Problem and Detail say why it failed.
 	Challenge, Problem, Detail string
+	// Pending is the order that the authority was last asked to issue, sealed; empty if Chain is of
+	// it.
+	Pending string
 }
 
 // ACMEChallenge is the answer to a challenge of a certificate authority.
@@ -32,12 +35,12 @@ type ACMEChallenge struct {
 type Certificates struct{ db *DB }
 
 const certificate = `SELECT name, directory, chain, sealed, issued_at, expires_at, renew_at, failures, tried_at,
-	retry_at, challenge, problem, detail FROM certificates `
+	retry_at, challenge, problem, detail, pending FROM certificates `
 
 func readCertificate(s scanner) (c Certificate, err error) {
 	var issued, expires, renew, tried, retry sql.NullInt64
 	err = s.Scan(&c.Name, &c.Directory, &c.Chain, &c.Sealed, &issued, &expires, &renew, &c.Failures, &tried, &retry,
-		&c.Challenge, &c.Problem, &c.Detail)
+		&c.Challenge, &c.Problem, &c.Detail, &c.Pending)
 	c.Issued, c.Expires, c.Renew = fromNullMillis(issued), fromNullMillis(expires), fromNullMillis(renew)
 	c.Tried, c.Retry = fromNullMillis(tried), fromNullMillis(retry)
 	return c, err
@@ -51,28 +54,37 @@ func (t Certificates) All(ctx context.Context) ([]Certificate, error) {
 // Save stores the certificate of a name and its state.
 func (t Certificates) Save(ctx context.Context, c Certificate) error {
 	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, issued_at, expires_at, renew_at,
-		failures, tried_at, retry_at, challenge, problem, detail)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		failures, tried_at, retry_at, challenge, problem, detail, pending)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (name) DO UPDATE SET directory = excluded.directory, chain = excluded.chain,
 		sealed = excluded.sealed, issued_at = excluded.issued_at, expires_at = excluded.expires_at,
 		renew_at = excluded.renew_at, failures = excluded.failures, tried_at = excluded.tried_at,
 		retry_at = excluded.retry_at, challenge = excluded.challenge, problem = excluded.problem,
-		detail = excluded.detail`,
+		detail = excluded.detail, pending = excluded.pending`,
 		c.Name, c.Directory, c.Chain, c.Sealed, nullMillis(c.Issued), nullMillis(c.Expires), nullMillis(c.Renew),
-		c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.Challenge, c.Problem, c.Detail)
+		c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.Challenge, c.Problem, c.Detail, c.Pending)
 	return err
 }
 
 // SaveAttempt stores how the last attempt to get a certificate ended, and when the next one is
-// made. It leaves the certificate as it is.
+// made. It leaves the certificate and the pending order as they are.
 func (t Certificates) SaveAttempt(ctx context.Context, c Certificate) error {
 	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, renew_at, failures, tried_at,
-		retry_at, challenge, problem, detail) VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9)
+		retry_at, challenge, problem, detail, pending) VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, '')
 		ON CONFLICT (name) DO UPDATE SET renew_at = excluded.renew_at, failures = excluded.failures,
 		tried_at = excluded.tried_at, retry_at = excluded.retry_at, challenge = excluded.challenge,
 		problem = excluded.problem, detail = excluded.detail`,
 		c.Name, c.Directory, nullMillis(c.Renew), c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.Challenge,
 		c.Problem, c.Detail)
+	return err
+}
+
+// SavePending stores the pending order of a name. It leaves everything else as it is; the directory
+// is for a name of which nothing is known yet.
+func (t Certificates) SavePending(ctx context.Context, name, directory, pending string) error {
+	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, failures, challenge, problem,
+		detail, pending) VALUES ($1, $2, '', '', 0, '', '', '', $3)
+		ON CONFLICT (name) DO UPDATE SET pending = excluded.pending`, name, directory, pending)
 	return err
 }
 
