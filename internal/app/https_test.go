@@ -309,10 +309,10 @@ func TestRotationResealsCertificates(t *testing.T) {
 		must(t, err)
 		_, account, err := t1.Account(ctx, "https://ca.example.org")
 		must(t, err)
-		challenge, err := t1.ChallengeByName(ctx, certs.DNS01, boardName)
+		challenges, err := t1.Challenges(ctx, boardName)
 		must(t, err)
 		for sealed, want := range map[string]string{rows[0].Sealed: "key", rows[0].Pending: "order",
-			account: "account", challenge.Sealed: "answer"} {
+			account: "account", challenges[0].Sealed: "answer"} {
 			if got, err := b.Box.Key().Open(sealed); err != nil || got != want {
 				t.Errorf("%d resealed: %q, %v", n, got, err)
 			}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/acme"
-	"golang.org/x/time/rate"
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -116,7 +115,7 @@ type Manager struct {
 	Options
 	http    *http.Client
 	eab     *acme.ExternalAccountBinding
-	lookups *rate.Limiter // of challenges in the database, which strangers can ask for
+	others  *lookup // of the answers to challenges of other instances
 	wake    chan struct{}
 	results *prometheus.CounterVec
 	self    func() (*tls.Certificate, error) // self-signed, see [Manager.certificate]
@@ -130,6 +129,7 @@ type Manager struct {
 	mu      sync.Mutex
 	names   []string
 	current map[string]*held
+	answers []store.ACMEChallenge        // to challenges of this instance's order
 	rows    map[string]store.Certificate // as last read
 	started time.Time                    // of Run
 }
@@ -146,18 +146,17 @@ type held struct {
 	tls    *tls.Certificate
 }
 
-// maxLookups is the number of challenges per second that are looked up in the database. An
-// authority checks a name from five or so places.
-const maxLookups = 50
-
 // New returns a manager, or an error if an option is invalid. [Manager.Run] has to be called.
 func New(o Options) (*Manager, error) {
 	if o.Times == (Times{}) {
 		o.Times = DefaultTimes
 	}
-	m := &Manager{Options: o, lookups: rate.NewLimiter(maxLookups, maxLookups), wake: make(chan struct{}, 1),
+	m := &Manager{Options: o, wake: make(chan struct{}, 1),
 		self: sync.OnceValues(selfSigned), askedAt: map[string]time.Time{}, unsaved: map[string]unsaved{},
 		failure: map[string]store.Certificate{}, current: map[string]*held{}, rows: map[string]store.Certificate{}}
+	m.others = &lookup{read: func(ctx context.Context) ([]store.ACMEChallenge, error) {
+		return m.Store.OpenChallenges(ctx, time.Now())
+	}}
 	for _, name := range o.Names {
 		m.Add(name)
 	}

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,13 @@ func (m *Manager) present(ctx context.Context, c *acme.Client, name string, chal
 	if err := m.Store.AddChallenge(ctx, r); err != nil {
 		return nil, err
 	}
+	m.mu.Lock()
+	m.answers = append(m.answers, r)
+	m.mu.Unlock()
 	remove := func() {
+		m.mu.Lock()
+		m.answers = slices.DeleteFunc(m.answers, func(a store.ACMEChallenge) bool { return a == r })
+		m.mu.Unlock()
 		// If the time is not enough, the next order of the name takes the rest back.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTime+5*time.Second)
 		defer cancel()
@@ -115,11 +122,7 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if !m.lookups.Allow() {
-		http.Error(w, "too many requests", http.StatusTooManyRequests)
-		return
-	}
-	answer, err := m.answer(m.Store.ChallengeByToken(r.Context(), HTTP01, token))
+	answer, err := m.answer(r.Context(), func(c store.ACMEChallenge) bool { return c.Kind == HTTP01 && c.Token == token })
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) {
 			m.Logger.Warn("a challenge could not be answered", "error", err)
@@ -132,23 +135,29 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte(answer)) //nolint:errcheck // the authority has disconnected
 }
 
-// answer opens the answer to a stored challenge.
-func (m *Manager) answer(r store.ACMEChallenge, err error) (string, error) {
+// answer returns the answer to a challenge, or [store.ErrNotFound]. Those of this instance's own
+// order are in memory.
+func (m *Manager) answer(ctx context.Context, is func(store.ACMEChallenge) bool) (string, error) {
+	m.mu.Lock()
+	all := slices.Clone(m.answers)
+	m.mu.Unlock()
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return m.Box.Open(all[i].Sealed)
+	}
+	all, err := m.others.all(ctx)
 	if err != nil {
 		return "", err
 	}
-	if time.Now().After(r.Expires) {
+	i := slices.IndexFunc(all, is)
+	if i < 0 {
 		return "", store.ErrNotFound
 	}
-	return m.Box.Open(r.Sealed)
+	return m.Box.Open(all[i].Sealed)
 }
 
 // challengeCertificate returns the certificate that answers a TLS-ALPN-01 challenge.
 func (m *Manager) challengeCertificate(ctx context.Context, name string) (*tls.Certificate, error) {
-	if !m.lookups.Allow() {
-		return nil, errors.New("too many challenges")
-	}
-	answer, err := m.answer(m.Store.ChallengeByName(ctx, TLSALPN01, name))
+	answer, err := m.answer(ctx, func(c store.ACMEChallenge) bool { return c.Kind == TLSALPN01 && c.Name == name })
 	if err != nil {
 		return nil, fmt.Errorf("challenge for %q: %w", name, err)
 	}

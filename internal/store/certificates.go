@@ -113,20 +113,16 @@ func readChallenge(s scanner) (c ACMEChallenge, err error) {
 
 const acmeChallenge = `SELECT kind, token, name, sealed, expires_at FROM acme_challenges `
 
-// ChallengeByToken returns the challenge of a kind with a token, or [ErrNotFound].
-func (t Certificates) ChallengeByToken(ctx context.Context, kind, token string) (ACMEChallenge, error) {
-	return one(ctx, t.db, readChallenge, acmeChallenge+`WHERE kind = $1 AND token = $2`, kind, token)
-}
-
-// ChallengeByName returns the newest challenge of a kind for a name, or [ErrNotFound].
-func (t Certificates) ChallengeByName(ctx context.Context, kind, name string) (ACMEChallenge, error) {
-	return one(ctx, t.db, readChallenge,
-		acmeChallenge+`WHERE kind = $1 AND name = $2 ORDER BY expires_at DESC, token LIMIT 1`, kind, name)
-}
-
 // Challenges returns all challenges of a name.
 func (t Certificates) Challenges(ctx context.Context, name string) ([]ACMEChallenge, error) {
 	return all(ctx, t.db, readChallenge, acmeChallenge+`WHERE name = $1 ORDER BY kind, token`, name)
+}
+
+// OpenChallenges returns all challenges that have not expired. They are few: one of each order that
+// is going on.
+func (t Certificates) OpenChallenges(ctx context.Context, now time.Time) ([]ACMEChallenge, error) {
+	return all(ctx, t.db, readChallenge, acmeChallenge+`WHERE expires_at > $1 ORDER BY expires_at DESC, token LIMIT 1000`,
+		millis(now))
 }
 
 // AddChallenge stores the answer to a challenge.

@@ -39,7 +39,6 @@ CREATE TABLE acme_challenges (
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (kind, token)
 );
-CREATE INDEX acme_challenges_name ON acme_challenges (kind, name);
 
 -- +goose Down
 DROP TABLE acme_challenges;
