@@ -17,7 +17,7 @@ import (
 // Run gets and renews certificates until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
-	m.started = time.Now()
+	m.started = moment()
 	m.mu.Unlock()
 	failing := false
 	for {
@@ -123,8 +123,10 @@ func (m *Manager) read(ctx context.Context) error {
 			m.serve(r)
 		}
 	}
+	now := time.Now()
 	for name, f := range m.failure {
-		if r := m.rows[name]; f.Tried.After(r.Tried) && !r.Issued.After(f.Issued) {
+		r := m.rows[name]
+		if (f.Tried.After(r.Tried) || !m.counts(r, now)) && !r.Issued.After(f.Issued) {
 			m.rows[name] = withAttempt(r, f)
 		} else {
 			delete(m.failure, name) // another instance has tried since
@@ -142,7 +144,7 @@ func withAttempt(r, f store.Certificate) store.Certificate {
 		r.Name, r.Directory = f.Name, f.Directory
 	}
 	r.Failures, r.Tried, r.Retry = f.Failures, f.Tried, f.Retry
-	r.Challenge, r.Problem, r.Detail = f.Challenge, f.Problem, f.Detail
+	r.TriedDirectory, r.Challenge, r.Problem, r.Detail = f.TriedDirectory, f.Challenge, f.Problem, f.Detail
 	return r
 }
 
@@ -193,20 +195,35 @@ func (m *Manager) anyDue(now time.Time) bool {
 // due reports whether a certificate is to be ordered now.
 func (m *Manager) due(r store.Certificate, now time.Time) bool {
 	wanted := !m.Ready(r.Name) || r.Directory != m.Directory || !now.Before(r.Renew)
-	return wanted && !now.Before(m.retryAt(r))
+	return wanted && !now.Before(m.retryAt(r, now))
 }
 
 // retryAt returns when a name may be tried again. Somebody who restarts the server has perhaps
 // mended what was wrong, and need not wait for longer than after a first failure.
-func (m *Manager) retryAt(r store.Certificate) time.Time {
+func (m *Manager) retryAt(r store.Certificate, now time.Time) time.Time {
+	if !m.counts(r, now) {
+		return now
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.started.After(now) {
+		m.started = now // the clock was corrected since
+	}
 	if r.Tried.Before(m.started) && r.Problem != faultRate {
 		if soon := r.Tried.Add(m.Times.Retry); soon.Before(r.Retry) {
 			return soon
 		}
 	}
 	return r.Retry
+}
+
+// maxSkew is how much the clocks of instances may differ.
+const maxSkew = time.Minute
+
+// counts reports whether the times of a row's last attempt can be believed, and are about the
+// authority that is set. A clock that was wrong has perhaps stored a time that comes in years.
+func (m *Manager) counts(r store.Certificate, now time.Time) bool {
+	return r.TriedDirectory == m.Directory && !r.Tried.After(now.Add(maxSkew))
 }
 
 // attend orders a certificate if it is due, or asks when it should be renewed. The error is one of
@@ -259,7 +276,7 @@ func (m *Manager) kind(r store.Certificate) string {
 func (m *Manager) issued(ctx context.Context, old store.Certificate, got issuedCertificate) error {
 	r := store.Certificate{Name: old.Name, Directory: m.Directory, Chain: got.chain, Sealed: m.Box.Seal(got.key),
 		Issued: got.leaf.NotBefore, Expires: got.leaf.NotAfter, Renew: renewal(got.leaf), Tried: moment(),
-		Challenge: got.kind}
+		TriedDirectory: m.Directory, Challenge: got.kind}
 	event := Issued
 	if old.Chain != "" {
 		event = Renewed
@@ -300,8 +317,12 @@ func moment() time.Time { return time.Now().Truncate(time.Millisecond) }
 func (m *Manager) failed(ctx context.Context, r store.Certificate, kind string, err error) error {
 	f, now := classify(err), moment()
 	again := r.Problem == f.code && r.Challenge == kind
+	if r.TriedDirectory != m.Directory {
+		r.Failures = 0 // of another authority
+	}
 	r.Failures++
-	r.Tried, r.Challenge, r.Problem, r.Detail = now, kind, f.code, f.detail
+	r.Tried, r.TriedDirectory = now, m.Directory
+	r.Challenge, r.Problem, r.Detail = kind, f.code, f.detail
 	r.Retry = now.Add(max(m.delay(r.Failures), f.wait))
 	if r.Directory == "" {
 		r.Directory = m.Directory

@@ -33,7 +33,7 @@ func (m *Manager) Status() []Status {
 	for _, name := range m.Names() {
 		s := statusOf(m.row(name))
 		if s.Failures > 0 {
-			s.Retry = m.retryAt(m.row(name))
+			s.Retry = m.retryAt(m.row(name), time.Now())
 		}
 		out = append(out, s)
 	}

@@ -15,9 +15,10 @@ type Certificate struct {
 	Renew           time.Time // when the next one is ordered
 
 	// Failures counts the attempts that failed since the last certificate. Tried is the time of the
-	// last attempt, Retry that of the next one.
-	Failures     int
-	Tried, Retry time.Time
+	// last attempt, at TriedDirectory, and Retry that of the next one there.
+	Failures       int
+	Tried, Retry   time.Time
+	TriedDirectory string
 	// Challenge is the kind of challenge of the last attempt. Problem and Detail say why it failed.
 	Challenge, Problem, Detail string
 	// Pending is the order that the authority was last asked to issue, sealed; empty if Chain is of
@@ -35,12 +36,12 @@ type ACMEChallenge struct {
 type Certificates struct{ db *DB }
 
 const certificate = `SELECT name, directory, chain, sealed, issued_at, expires_at, renew_at, failures, tried_at,
-	retry_at, challenge, problem, detail, pending FROM certificates `
+	retry_at, tried_directory, challenge, problem, detail, pending FROM certificates `
 
 func readCertificate(s scanner) (c Certificate, err error) {
 	var issued, expires, renew, tried, retry sql.NullInt64
 	err = s.Scan(&c.Name, &c.Directory, &c.Chain, &c.Sealed, &issued, &expires, &renew, &c.Failures, &tried, &retry,
-		&c.Challenge, &c.Problem, &c.Detail, &c.Pending)
+		&c.TriedDirectory, &c.Challenge, &c.Problem, &c.Detail, &c.Pending)
 	c.Issued, c.Expires, c.Renew = fromNullMillis(issued), fromNullMillis(expires), fromNullMillis(renew)
 	c.Tried, c.Retry = fromNullMillis(tried), fromNullMillis(retry)
 	return c, err
@@ -54,15 +55,16 @@ func (t Certificates) All(ctx context.Context) ([]Certificate, error) {
 // Save stores the certificate of a name and its state.
 func (t Certificates) Save(ctx context.Context, c Certificate) error {
 	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, issued_at, expires_at, renew_at,
-		failures, tried_at, retry_at, challenge, problem, detail, pending)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		failures, tried_at, retry_at, tried_directory, challenge, problem, detail, pending)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (name) DO UPDATE SET directory = excluded.directory, chain = excluded.chain,
 		sealed = excluded.sealed, issued_at = excluded.issued_at, expires_at = excluded.expires_at,
 		renew_at = excluded.renew_at, failures = excluded.failures, tried_at = excluded.tried_at,
-		retry_at = excluded.retry_at, challenge = excluded.challenge, problem = excluded.problem,
-		detail = excluded.detail, pending = excluded.pending`,
+		retry_at = excluded.retry_at, tried_directory = excluded.tried_directory, challenge = excluded.challenge,
+		problem = excluded.problem, detail = excluded.detail, pending = excluded.pending`,
 		c.Name, c.Directory, c.Chain, c.Sealed, nullMillis(c.Issued), nullMillis(c.Expires), nullMillis(c.Renew),
-		c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.Challenge, c.Problem, c.Detail, c.Pending)
+		c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.TriedDirectory, c.Challenge, c.Problem,
+		c.Detail, c.Pending)
 	return err
 }
 
@@ -70,20 +72,21 @@ func (t Certificates) Save(ctx context.Context, c Certificate) error {
 // made. It leaves the certificate and the pending order as they are.
 func (t Certificates) SaveAttempt(ctx context.Context, c Certificate) error {
 	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, renew_at, failures, tried_at,
-		retry_at, challenge, problem, detail, pending) VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, '')
+		retry_at, tried_directory, challenge, problem, detail, pending)
+		VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, $10, '')
 		ON CONFLICT (name) DO UPDATE SET renew_at = excluded.renew_at, failures = excluded.failures,
-		tried_at = excluded.tried_at, retry_at = excluded.retry_at, challenge = excluded.challenge,
-		problem = excluded.problem, detail = excluded.detail`,
-		c.Name, c.Directory, nullMillis(c.Renew), c.Failures, nullMillis(c.Tried), nullMillis(c.Retry), c.Challenge,
-		c.Problem, c.Detail)
+		tried_at = excluded.tried_at, retry_at = excluded.retry_at, tried_directory = excluded.tried_directory,
+		challenge = excluded.challenge, problem = excluded.problem, detail = excluded.detail`,
+		c.Name, c.Directory, nullMillis(c.Renew), c.Failures, nullMillis(c.Tried), nullMillis(c.Retry),
+		c.TriedDirectory, c.Challenge, c.Problem, c.Detail)
 	return err
 }
 
 // SavePending stores the pending order of a name. It leaves everything else as it is; the directory
 // is for a name of which nothing is known yet.
 func (t Certificates) SavePending(ctx context.Context, name, directory, pending string) error {
-	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, failures, challenge, problem,
-		detail, pending) VALUES ($1, $2, '', '', 0, '', '', '', $3)
+	_, err := t.db.exec(ctx, `INSERT INTO certificates (name, directory, chain, sealed, failures, tried_directory,
+		challenge, problem, detail, pending) VALUES ($1, $2, '', '', 0, '', '', '', '', $3)
 		ON CONFLICT (name) DO UPDATE SET pending = excluded.pending`, name, directory, pending)
 	return err
 }
