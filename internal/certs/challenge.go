@@ -122,7 +122,9 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	answer, err := m.answer(r.Context(), func(c store.ACMEChallenge) bool { return c.Kind == HTTP01 && c.Token == token })
+	answer, err := m.answer(r.Context(), func(c store.ACMEChallenge) bool {
+		return c.Kind == HTTP01 && c.Token == token
+	})
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) {
 			m.Logger.Warn("a challenge could not be answered", "error", err)

@@ -28,8 +28,8 @@ type pending struct {
 	Made      time.Time `json:"made"`
 }
 
-// pendingLife is how long an order is resumed. Let's Encrypt keeps them for a week; the limit is for
-// an order that the authority can neither finish nor refuse.
+// pendingLife is how long an order is resumed. Let's Encrypt keeps them for a week; the limit is
+// for an order that the authority can neither finish nor refuse.
 const pendingLife = 24 * time.Hour
 
 // errNoOrder means that there is no order to resume.

@@ -15,8 +15,8 @@ func TestOldPause(t *testing.T) {
 	db, r := storetest.SQLite(t), newRig(t)
 	p := pebbletest.Start(t, pebbletest.Options{HTTPPort: port(r.plain)})
 	now := time.Now()
-	pause := store.Certificate{Name: "board.example.org", Directory: p.Directory, TriedDirectory: p.Directory, Failures: 3,
-		Tried: now, Retry: now.Add(time.Hour), Challenge: HTTP01, Problem: faultRate}
+	pause := store.Certificate{Name: "board.example.org", Directory: p.Directory, TriedDirectory: p.Directory,
+		Failures: 3, Tried: now, Retry: now.Add(time.Hour), Challenge: HTTP01, Problem: faultRate}
 	ahead, other := pause, pause
 	ahead.Tried, ahead.Retry = now.AddDate(4, 0, 0), now.AddDate(4, 0, 1)
 	other.TriedDirectory = "https://other.example.org/dir"

@@ -316,7 +316,8 @@ func moment() time.Time { return time.Now().Truncate(time.Millisecond) }
 // failed stores why an order failed, and when the next one is made.
 func (m *Manager) failed(ctx context.Context, r store.Certificate, kind string, err error) error {
 	f, now := classify(err), moment()
-	again := r.Problem == f.code && r.Challenge == kind
+	_, untold := m.failure[r.Name]
+	again := r.Problem == f.code && r.Challenge == kind && !untold
 	if r.TriedDirectory != m.Directory {
 		r.Failures = 0 // of another authority
 	}

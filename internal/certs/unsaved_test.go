@@ -18,8 +18,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// refuse makes a database refuse a kind of write to a table, as a full disk does, until the returned
-// function is called.
+// refuse makes a database refuse a kind of write to a table, as a full disk does, until the
+// returned function is called.
 func refuse(t *testing.T, folder, write string) (accept func()) {
 	t.Helper()
 	exec := func(statement string) {

@@ -124,8 +124,8 @@ func (t Certificates) Challenges(ctx context.Context, name string) ([]ACMEChalle
 // OpenChallenges returns all challenges that have not expired. They are few: one of each order that
 // is going on.
 func (t Certificates) OpenChallenges(ctx context.Context, now time.Time) ([]ACMEChallenge, error) {
-	return all(ctx, t.db, readChallenge, acmeChallenge+`WHERE expires_at > $1 ORDER BY expires_at DESC, token LIMIT 1000`,
-		millis(now))
+	return all(ctx, t.db, readChallenge,
+		acmeChallenge+`WHERE expires_at > $1 ORDER BY expires_at DESC, token LIMIT 1000`, millis(now))
 }
 
 // AddChallenge stores the answer to a challenge.

@@ -8,11 +8,11 @@ CREATE TABLE acme_accounts (
     sealed    TEXT NOT NULL
 );
 
--- Certificates that the server gets by itself, one for each name. chain is PEM, without the private
--- key, which is sealed; both are empty before the first one. failures counts attempts since the last
--- certificate; tried_directory, problem, detail and challenge are about the last of them. pending is
--- the order that the authority was last asked to issue, with its private key, sealed; it is empty
--- when chain is of it.
+-- Certificates that the server gets by itself, one for each name. chain is PEM, without the
+-- private key, which is sealed; both are empty before the first one. failures counts attempts since
+-- the last certificate; tried_directory, problem, detail and challenge are about the last of them.
+-- pending is the order that the authority was last asked to issue, with its private key, sealed; it
+-- is empty when chain is of it.
 CREATE TABLE certificates (
     name            TEXT PRIMARY KEY,
     directory       TEXT NOT NULL,
