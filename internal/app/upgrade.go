@@ -34,9 +34,18 @@ const partSuffix = ".part"
 const msgNoRoomFirst = i18n.Message("the database is of an older version, and a backup of it is made before it is changed. That needs %.1f GiB in %s, and only %.1f GiB are free: make room, or make a backup elsewhere and set upgrade.backups to 0")
 
 // backUpFirst makes a backup of a SQLite database that is about to be migrated, and removes the
-// oldest ones. Own is the key of the installation; nil: nothing was ever sealed.
+// oldest ones. Own is the key of the installation; nil: there is none here. If the data was sealed
+// the error is errNoSecret, as a start that is refused must leave the database to the program that
+// ran before.
 func backUpFirst(ctx context.Context, c *config.Config, own *seal.Key, p store.Pending, log *slog.Logger) error {
 	about := []any{"from", p.From, "to", p.To, "written_by", p.Version}
+	if own == nil {
+		sealed, err := p.HasSecrets(ctx)
+		if err == nil && sealed {
+			err = errNoSecret
+		}
+		return err // without an error: the installation never came to its first start
+	}
 	switch {
 	case p.DB.Dialect() != "sqlite":
 		log.Warn("the database is brought up to date; there is no way back but a backup by pg_dump", about...)
@@ -44,8 +53,6 @@ func backUpFirst(ctx context.Context, c *config.Config, own *seal.Key, p store.P
 	case c.Upgrade.Backups == 0:
 		log.Warn("the database is brought up to date; no backup is made, as upgrade.backups is 0", about...)
 		return nil
-	case own == nil:
-		return nil // the data is refused: its secret is missing
 	}
 	if need, free, ok := roomForBackup(c.Data, p.DB.Size()); !ok {
 		return msgNoRoomFirst.Errorf(gibi(need), c.Data, gibi(free))

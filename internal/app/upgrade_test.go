@@ -14,6 +14,7 @@ import (
 
 	"patchbay/internal/backup"
 	"patchbay/internal/check"
+	"patchbay/internal/seal"
 	"patchbay/internal/service"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
@@ -59,10 +60,10 @@ func newestMigration(t *testing.T) (number int, undo string) {
 	return number, undo
 }
 
-// stateOf returns the newest migration of a database file.
-func stateOf(t *testing.T, file string) (state int) {
+// stateOf returns the newest migration of a database.
+func stateOf(t *testing.T, driver, name string) (state int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", file)
+	db, err := sql.Open(driver, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,14 +109,40 @@ func TestBackupBeforeMigration(t *testing.T) {
 		}
 		file := filepath.Join(o.Folder, store.FileName)
 		newest, _ := newestMigration(t)
-		if got := stateOf(t, file); got != newest {
+		if got := stateOf(t, "sqlite", file); got != newest {
 			t.Errorf("migrated to %d", got)
 		}
 		restore(t, list[0], o.Folder)
-		if got := stateOf(t, file); got >= newest {
+		if got := stateOf(t, "sqlite", file); got >= newest {
 			t.Errorf("restored: %d", got)
 		}
 		open("v1.3.0") // and again
+	})
+}
+
+// A start that is refused because the secret is missing leaves the database as it was.
+func TestNoMigrationWithoutSecret(t *testing.T) {
+	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
+		b, err := openAt(t, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close() //nolint:errcheck // nothing was written
+		outdate(t, o)
+		if err := os.Remove(filepath.Join(o.Folder, seal.FileName)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openAt(t, o); !IsSecretWrong(err) {
+			t.Errorf("opened: %v", err)
+		}
+		driver, name := "pgx", o.URL
+		if name == "" {
+			driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
+		}
+		newest, _ := newestMigration(t)
+		if got := stateOf(t, driver, name); got >= newest {
+			t.Errorf("migrated to %d", got)
+		}
 	})
 }
 

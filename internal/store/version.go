@@ -54,6 +54,19 @@ func (db *DB) writtenBy(ctx context.Context) (version string) {
 	return version
 }
 
+// HasSecrets reports whether values of the database are sealed with a secret of the installation.
+func (p Pending) HasSecrets(ctx context.Context) (bool, error) {
+	there, err := p.DB.hasTable(ctx, "secrets")
+	if err != nil {
+		return false, err
+	}
+	if !there {
+		return true, nil // of before the table: each installation had a secret already
+	}
+	list, err := Secrets{p.DB}.All(ctx)
+	return len(list) > 0, err
+}
+
 // announce calls before if migrations of a used database are pending.
 func (db *DB) announce(ctx context.Context, p *goose.Provider, before func(context.Context, Pending) error) error {
 	if before == nil {
