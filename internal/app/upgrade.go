@@ -54,6 +54,9 @@ func backUpFirst(ctx context.Context, c *config.Config, own *seal.Key, p store.P
 		log.Warn("the database is brought up to date; no backup is made, as upgrade.backups is 0", about...)
 		return nil
 	}
+	if err := removeLeftovers(c.Data); err != nil {
+		log.Warn("what backups have left over cannot be removed", "folder", c.Data, "error", err)
+	}
 	if need, free, ok := roomForBackup(c.Data, p.DB.Size()); !ok {
 		return msgNoRoomFirst.Errorf(gibi(need), c.Data, gibi(free))
 	}
@@ -98,6 +101,7 @@ func writeBackup(ctx context.Context, folder string, own *seal.Key, data string,
 	if err != nil {
 		return "", err
 	}
+	store.LockFile(f) //nolint:errcheck // where there are no locks, nobody removes it
 	source := backup.Source{Store: p.DB, Box: seal.NewBox(own), Folder: data, Version: p.Version}
 	err = backup.Write(ctx, f, "", source, now)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -201,6 +202,74 @@ func TestKeepNewest(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "20260201-000000-v1.tar.gz 20260301-000000-v2.tar.gz notes.txt" {
 		t.Error(got)
+	}
+}
+
+// What a killed backup has left is removed, and what another process is writing is not.
+func TestLeftoversOfBackups(t *testing.T) {
+	data := t.TempDir()
+	write := func(name string) *os.File {
+		t.Helper()
+		path := filepath.Join(data, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	write("backup.1/patchbay.db")
+	write("backup.2/" + backup.LockName)
+	write(upgradeFolder + "/20260101-000000-v1.tar.gz.part")
+	stay := []string{"backup.3/" + backup.LockName, upgradeFolder + "/20260201-000000-v1.tar.gz.part",
+		"backup.txt", "patchbay.db", upgradeFolder + "/20260101-000000-v1.tar.gz"}
+	for i, name := range stay {
+		f := write(name)
+		if i < 2 {
+			if ok, err := store.LockFile(f); err != nil || !ok {
+				t.Skip("no locks here: ", err)
+			}
+		}
+	}
+	if err := removeLeftovers(data); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	fs.WalkDir(os.DirFS(data), ".", func(path string, e fs.DirEntry, err error) error { //nolint:errcheck // none is returned
+		if err == nil && !e.IsDir() {
+			got = append(got, path)
+		}
+		return nil
+	})
+	slices.Sort(stay)
+	if !slices.Equal(got, stay) {
+		t.Errorf("left: %q", got)
+	}
+	if err := removeLeftovers(filepath.Join(data, "missing")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A start after a killed one removes its leftovers before it looks for room.
+func TestLeftoversBeforeMigration(t *testing.T) {
+	o := store.Options{Folder: t.TempDir()}
+	for range 2 {
+		b, err := openAt(t, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close() //nolint:errcheck // nothing was written
+		left := filepath.Join(o.Folder, backup.WorkPrefix+"1")
+		if _, err := os.Stat(left); err == nil {
+			t.Error("the leftover is still there")
+		}
+		outdate(t, o)
+		if err := os.Mkdir(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

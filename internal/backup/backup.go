@@ -43,6 +43,13 @@ const (
 	MaxSize = 16 << 30
 )
 
+// WorkPrefix begins the names of the folders in the data folder in which backups are prepared.
+// LockName is a file in them that is locked meanwhile: without the lock, it is left over.
+const (
+	WorkPrefix = "backup."
+	LockName   = "lock"
+)
+
 // Manifest describes a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
@@ -88,11 +95,17 @@ func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at tim
 	if s.Store.Dialect() != "sqlite" {
 		return store.ErrNoSnapshot
 	}
-	dir, err := os.MkdirTemp(s.Folder, "backup.")
+	dir, err := os.MkdirTemp(s.Folder, WorkPrefix)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	lock, err := os.OpenFile(filepath.Join(dir, LockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	store.LockFile(lock) //nolint:errcheck // where there are no locks, nobody removes it
 	copied := filepath.Join(dir, store.FileName)
 	if err := s.Store.Snapshot(ctx, copied); err != nil {
 		return err
