@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/internal/api"
@@ -66,7 +65,7 @@ func backUpFirst(ctx context.Context, c *config.Config, own *seal.Key, p store.P
 		return i18n.Message("the database is of an older version, and the backup before it is changed failed: %v").Errorf(err)
 	}
 	log.Info("the database is brought up to date; a backup from before was made", append(about, "file", file)...)
-	if err := keepNewest(folder, c.Upgrade.Backups); err != nil {
+	if err := keepNewest(folder, c.Upgrade.Backups, filepath.Base(file)); err != nil {
 		log.Warn("old backups cannot be removed", "folder", folder, "error", err)
 	}
 	return nil
@@ -113,17 +112,24 @@ func writeBackup(ctx context.Context, folder string, own *seal.Key, data string,
 	return file, os.Rename(file+partSuffix, file)
 }
 
-// keepNewest removes all backups of the folder but the newest ones, and what was not finished.
-func keepNewest(folder string, keep int) error {
+// backupName matches the names of backups that writeBackup writes.
+var backupName = regexp.MustCompile(`^\d{8}-\d{6}-.*\.tar\.gz$`)
+
+// keepNewest removes all backups of the folder but the newest ones. The one that was just written is
+// one of them whatever its name says: clocks of small boards begin in the past. Files with other
+// names are not ours.
+func keepNewest(folder string, keep int, written string) error {
 	list, err := os.ReadDir(folder) // sorted by name, and so by time
 	if err != nil {
 		return err
 	}
+	keep--
 	for _, e := range slices.Backward(list) {
 		switch {
-		case strings.HasSuffix(e.Name(), ".tar.gz") && keep > 0:
+		case e.Name() == written, !backupName.MatchString(e.Name()):
+		case keep > 0:
 			keep--
-		case strings.HasSuffix(e.Name(), ".tar.gz"), strings.HasSuffix(e.Name(), partSuffix):
+		default:
 			err = errors.Join(err, os.Remove(filepath.Join(folder, e.Name())))
 		}
 	}

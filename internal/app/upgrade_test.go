@@ -185,23 +185,35 @@ func TestBackupsTurnedOff(t *testing.T) {
 }
 
 func TestKeepNewest(t *testing.T) {
-	folder := t.TempDir()
-	for _, name := range []string{"20260101-000000-v1.tar.gz", "20260201-000000-v1.tar.gz", "20260301-000000-v2.tar.gz",
-		"20260401-000000-v3.tar.gz.part", "notes.txt"} {
-		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+	old, mid, last := "20260101-000000-v1.tar.gz", "20260201-000000-v1.tar.gz", "20260301-000000-v2.tar.gz"
+	foreign := "mine-20270101.tar.gz"
+	for _, c := range []struct {
+		keep    int
+		written string
+		want    []string
+	}{
+		{2, last, []string{mid, last, foreign}},
+		{1, last, []string{last, foreign}},
+		{1, old, []string{old, foreign}}, // the clock is behind
+		{2, old, []string{old, last, foreign}},
+	} {
+		folder := t.TempDir()
+		for _, name := range []string{old, mid, last, foreign} {
+			if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := keepNewest(folder, c.keep, c.written); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := keepNewest(folder, 2); err != nil {
-		t.Fatal(err)
-	}
-	list, _ := os.ReadDir(folder)
-	var names []string
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	if got := strings.Join(names, " "); got != "20260201-000000-v1.tar.gz 20260301-000000-v2.tar.gz notes.txt" {
-		t.Error(got)
+		list, _ := os.ReadDir(folder)
+		var names []string
+		for _, e := range list {
+			names = append(names, e.Name())
+		}
+		if !slices.Equal(names, c.want) {
+			t.Errorf("%d with %s: %q", c.keep, c.written, names)
+		}
 	}
 }
 
