@@ -52,6 +52,11 @@ func FolderUsed(folder string) bool {
 	return exists(folder, installationFile) || exists(folder, seal.FileName)
 }
 
+// FolderOurs reports whether a folder is a data folder, even one with which no start has succeeded.
+func FolderOurs(folder string) bool {
+	return FolderUsed(folder) || exists(folder, store.FileName) || exists(folder, store.LockName)
+}
+
 func exists(folder, name string) bool {
 	_, err := os.Stat(filepath.Join(folder, name))
 	return err == nil

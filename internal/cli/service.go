@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/service"
@@ -45,6 +46,20 @@ func (f serviceFlags) spec(sh *shell, h service.Host) (service.Spec, error) {
 	return s, nil
 }
 
+// installed returns the service that the flags mean, with the data folder and the account of the one
+// that is installed, and refuses another folder. Without a service it is as the flags say.
+func (f serviceFlags) installed(ctx context.Context, sh *shell, h service.Host) (service.Spec, error) {
+	s, err := f.spec(sh, h)
+	if err != nil {
+		return s, err
+	}
+	found, err := h.Installed(ctx, s)
+	if err == nil && f.Data != "" && found.Data != s.Data {
+		err = msgServiceElsewhere.Errorf(found.Data, s.Data)
+	}
+	return found, err
+}
+
 type serviceInstallCmd struct {
 	serviceFlags `embed:""`
 	Config       string   `help:"Configuration file of the server." placeholder:"FILE"`
@@ -70,7 +85,8 @@ Examples:
 const (
 	msgServiceInstalled = i18n.Message("Patchbay is installed as a service and runs; its data is in %s.\nIts address and the setup code are in its log: patchbay service logs%s")
 	msgServiceRemoved   = i18n.Message("The service is removed. Its data is still in %s; remove it with --purge, or by hand.")
-	msgServicePurged    = i18n.Message("The service and its data are removed.")
+	msgServicePurged    = i18n.Message("The service and its data in %s are removed.")
+	msgServiceElsewhere = i18n.Message("the data folder of the installed service is %s, not %s: leave --data out")
 	msgServiceNone      = i18n.Message("The service is not installed.")
 	msgServiceState     = i18n.Message("Service:   %[1]s\nProgram:   %[2]s\nState:     %[3]s\nProcess:   %[4]d\nAt boot:   %[5]s")
 	msgServiceOther     = i18n.Message("This program is %s, another one than the service runs.")
@@ -100,6 +116,11 @@ func (c *serviceInstallCmd) install(ctx context.Context, sh *shell, h service.Ho
 	steps := h.Install(s)
 	if c.DryRun {
 		return sh.showSteps(steps)
+	}
+	if !s.User { // whose account gets the folder
+		if err := h.CheckFolder(s.Data, app.FolderOurs); err != nil {
+			return err
+		}
 	}
 	if err := h.Do(ctx, steps); err != nil {
 		return err
@@ -253,7 +274,7 @@ func (serviceLogsCmd) Help() string {
 // Run shows the log of the service.
 func (c *serviceLogsCmd) Run(ctx context.Context, sh *shell) error {
 	h := service.ThisHost()
-	s, err := c.spec(sh, h)
+	s, err := c.installed(ctx, sh, h)
 	if err != nil {
 		return err
 	}
@@ -290,7 +311,12 @@ func (c *serviceUninstallCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 func (c *serviceUninstallCmd) uninstall(ctx context.Context, sh *shell, h service.Host) error {
-	s, err := c.spec(sh, h)
+	if !c.DryRun {
+		if err := h.CheckUninstall(ctx, c.User); err != nil {
+			return err
+		}
+	}
+	s, err := c.installed(ctx, sh, h)
 	if err != nil {
 		return err
 	}
@@ -298,8 +324,10 @@ func (c *serviceUninstallCmd) uninstall(ctx context.Context, sh *shell, h servic
 	if c.DryRun {
 		return sh.showSteps(steps)
 	}
-	if err := h.CheckUninstall(ctx, c.User); err != nil {
-		return err
+	if c.Purge {
+		if err := h.CheckFolder(s.Data, app.FolderOurs); err != nil {
+			return err
+		}
 	}
 	if c.Purge && !c.Yes && !sh.confirm(ctx, msgPurgeService, s.Data) {
 		return errReported
@@ -309,7 +337,7 @@ func (c *serviceUninstallCmd) uninstall(ctx context.Context, sh *shell, h servic
 	}
 	done, args := msgServiceRemoved, []any{s.Data}
 	if c.Purge {
-		done, args = msgServicePurged, nil
+		done = msgServicePurged
 	}
 	return sh.result(map[string]any{"removed": true, "purged": c.Purge, "data": s.Data}, func() { sh.say(done, args...) })
 }

@@ -50,6 +50,14 @@ func TestServiceInstall(t *testing.T) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
 	}
+	write := filepath.Join(h.Prefix, "srv/patchbay/letter.txt")
+	if err := os.WriteFile(write, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.DryRun = false
+	if err := c.install(t.Context(), sh, h); err == nil || !strings.Contains(err.Error(), "left alone") {
+		t.Errorf("the folder of others is given away: %v", err)
+	}
 	for _, flags := range [][]string{{"--listn", ":1"}, {"--listen", "nowhere"}, {"more"}} {
 		c.Flags = flags
 		if err := c.install(t.Context(), sh, h); err == nil || exitCode(err) != exitUsage {
@@ -87,21 +95,43 @@ func TestServiceStatus(t *testing.T) {
 func TestServiceUninstall(t *testing.T) {
 	var out, errs strings.Builder
 	h := linuxHost(t)
-	data := filepath.Join(h.Prefix, "srv")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
+	h.HasAccount = func(string) bool { return false }
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(h.Prefix, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c := serviceUninstallCmd{Purge: true}
-	c.Data = "/srv"
+	data, other := filepath.Join(h.Prefix, "srv"), filepath.Join(h.Prefix, h.Data())
+	write("etc/systemd/system/patchbay.service", service.Unit(service.Spec{Binary: "/usr/bin/patchbay", Data: "/srv",
+		Account: "ada"}))
+	write("srv/letter.txt", "")
+	write(h.Data()+"/installation", "")
+	c := serviceUninstallCmd{Purge: true, Yes: true}
 	fakeSystemctl(t, runningState)
 	sh := newShell(strings.NewReader("n\n"), &out, &errs, nil)
-	h.HasAccount = func(string) bool { return false }
+	if err := c.uninstall(t.Context(), sh, h); err == nil || !strings.Contains(err.Error(), "left alone") || !isThere(data) {
+		t.Errorf("removed what is not ours: %v", err)
+	}
+	write("srv/installation", "")
+	c.Data = h.Data()
+	if err := c.uninstall(t.Context(), sh, h); err == nil || !strings.Contains(err.Error(), "/srv") || !isThere(other) {
+		t.Errorf("removed another folder than that of the service: %v", err)
+	}
+	c.Data, c.Yes = "", false
 	if err := c.uninstall(t.Context(), sh, h); exitCode(err) != exitFailed || !isThere(data) {
 		t.Errorf("removed without a yes: %v", err)
 	}
 	c.Yes = true
-	if err := c.uninstall(t.Context(), sh, h); err != nil || isThere(data) {
+	if err := c.uninstall(t.Context(), sh, h); err != nil || isThere(data) || !isThere(other) {
 		t.Errorf("not purged: %v", err)
+	}
+	if !strings.Contains(out.String(), "its data in /srv are removed") {
+		t.Errorf("said %s", out.String())
 	}
 	fakeSystemctl(t, "LoadState=not-found")
 	if err := c.uninstall(t.Context(), sh, h); err == nil || !strings.Contains(err.Error(), "not installed") {

@@ -1,9 +1,11 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"fmt"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -95,6 +97,38 @@ func xmlString(text string) string {
 	var b strings.Builder
 	xml.EscapeText(&b, []byte(text)) //nolint:errcheck // a Builder does not fail
 	return "<string>" + b.String() + "</string>"
+}
+
+// installed reads the property list: the strings of the program, and that after the key UserName.
+func (m launchd) installed(_ context.Context, user bool) (data, account string) {
+	text, err := os.ReadFile(m.path(m.file(user)))
+	if err != nil {
+		return "", ""
+	}
+	var words []string
+	key := ""
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return dataOf(words), account // the end, or what launchd would not read either
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "key" && start.Name.Local != "string" {
+			continue
+		}
+		var word string
+		if err := d.DecodeElement(&word, &start); err != nil {
+			return "", ""
+		}
+		switch {
+		case start.Name.Local == "key":
+			key = word
+		case key == "UserName":
+			account = word
+		case key == "ProgramArguments":
+			words = append(words, word)
+		}
+	}
 }
 
 func (m launchd) state(ctx context.Context, user bool) (State, error) {

@@ -109,6 +109,61 @@ func (windows) state(ctx context.Context, _ bool) (State, error) {
 	return s, nil
 }
 
+// installed asks for the command line. The account is of no use: Windows removes it by itself.
+func (windows) installed(ctx context.Context, _ bool) (data, account string) {
+	out, err := output(ctx, "sc.exe", "qc", Name)
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(out) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == fieldBinary {
+			return dataOf(windowsWords(strings.TrimSpace(value))), ""
+		}
+	}
+	return "", ""
+}
+
+// windowsWords reads a command line that consists of words of windowsWord, as CommandLineToArgvW
+// does.
+func windowsWords(line string) (words []string) {
+	var b strings.Builder
+	inside, begun, slashes := false, false, 0
+	for _, c := range line {
+		if c == '\\' {
+			slashes++
+			begun = true
+			continue
+		}
+		if c == '"' {
+			b.WriteString(strings.Repeat(`\`, slashes/2))
+			if slashes%2 == 1 {
+				b.WriteRune(c)
+			} else {
+				inside, begun = !inside, true
+			}
+			slashes = 0
+			continue
+		}
+		b.WriteString(strings.Repeat(`\`, slashes))
+		slashes = 0
+		if (c == ' ' || c == '\t') && !inside {
+			if begun {
+				words = append(words, b.String())
+			}
+			b.Reset()
+			begun = false
+			continue
+		}
+		b.WriteRune(c)
+		begun = true
+	}
+	b.WriteString(strings.Repeat(`\`, slashes))
+	if begun {
+		words = append(words, b.String())
+	}
+	return words
+}
+
 // scFields reads lines such as "  STATE              : 4  RUNNING". Sc.exe does not translate them.
 func scFields(out string) map[string]string {
 	fields := map[string]string{}

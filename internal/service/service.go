@@ -110,6 +110,8 @@ type manager interface {
 	install(s Spec) []Step
 	uninstall(s Spec, purge bool) []Step
 	state(ctx context.Context, user bool) (State, error)
+	// installed returns the data folder and the account of the installed service; empty: unknown.
+	installed(ctx context.Context, user bool) (data, account string)
 	logs(s Spec, follow bool, lines int) []string
 }
 
@@ -127,6 +129,8 @@ const (
 	msgClosed         = i18n.Message("the account %s cannot reach %s, because %s is closed to it: copy the file to a place that everybody may read, such as /usr/local/bin or /etc/patchbay, or use --user")
 	msgOnlySystemd    = i18n.Message("--env-file is for systemd only; put the settings into the file of --config")
 	msgNeedsAccount   = i18n.Message("--account is missing: the account that the service runs as")
+	msgNoData         = i18n.Message("the data folder of the installed service cannot be found in %s")
+	msgOtherFolder    = i18n.Message("%s has files that are not Patchbay's: it is left alone. Choose another folder with --data, or see to these files yourself")
 	msgStepFailed     = i18n.Message("%s failed: %s")
 )
 
@@ -243,6 +247,54 @@ func (h Host) State(ctx context.Context, user bool) (State, error) {
 	s, err := m.state(ctx, user)
 	s.Manager = m.name()
 	return s, err
+}
+
+// Installed returns s with the data folder and the account of the service that is installed, which
+// may be others than those that flags of a later command mean. Without a service it returns s.
+func (h Host) Installed(ctx context.Context, s Spec) (Spec, error) {
+	m := h.manager()
+	if m == nil || h.OS == "linux" && !h.Systemd {
+		return s, nil
+	}
+	state, err := m.state(ctx, s.User)
+	if err != nil || !state.Installed {
+		return s, err
+	}
+	data, account := m.installed(ctx, s.User)
+	if data == "" {
+		return s, msgNoData.Errorf(state.File)
+	}
+	s.Data = data
+	if !s.User && account != "" {
+		s.Account = account
+	}
+	return s, nil
+}
+
+// dataOf returns the data folder among the words of the command line of a service.
+func dataOf(words []string) string {
+	if i := slices.Index(words, "--data"); i >= 0 && i+1 < len(words) {
+		return words[i+1]
+	}
+	return ""
+}
+
+// CheckFolder reports why the data folder may not be removed with all that is in it, or given to
+// another account: it has files, and used does not know it as a data folder.
+func (h Host) CheckFolder(data string, used func(folder string) bool) error {
+	list, err := os.ReadDir(h.path(data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), logName) && !used(h.path(data)) {
+			return msgOtherFolder.Errorf(data)
+		}
+	}
+	return nil
 }
 
 // Logs shows the log of the service on out; follow goes on until ctx ends.

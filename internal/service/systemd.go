@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -199,6 +200,58 @@ func (m systemd) uninstall(s Spec, purge bool) []Step {
 		steps = append(steps, Step{Run: []string{"userdel", Name}})
 	}
 	return steps
+}
+
+// installed reads the unit. It is ours, or one that a person wrote.
+func (m systemd) installed(_ context.Context, user bool) (data, account string) {
+	text, err := os.ReadFile(m.path(m.file(user)))
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "ExecStart":
+			data = dataOf(unitWords(value))
+		case "User":
+			account = value
+		}
+	}
+	return data, account
+}
+
+// unitWords reads a command line that execLine wrote.
+func unitWords(line string) (words []string) {
+	var b strings.Builder
+	inside, begun := false, false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		next := byte(0)
+		if i+1 < len(line) {
+			next = line[i+1]
+		}
+		switch {
+		case c == '"':
+			inside, begun = !inside, true
+			continue
+		case c == ' ' && !inside:
+			if begun {
+				words = append(words, b.String())
+			}
+			b.Reset()
+			begun = false
+			continue
+		case inside && c == '\\' && next != 0, (c == '%' || c == '$') && next == c:
+			c = next
+			i++
+		}
+		b.WriteByte(c)
+		begun = true
+	}
+	if begun {
+		words = append(words, b.String())
+	}
+	return words
 }
 
 // shown are the properties of the unit that are read (org.freedesktop.systemd1(5)).
