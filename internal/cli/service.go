@@ -86,6 +86,7 @@ const (
 	msgServiceInstalled = i18n.Message("Patchbay is installed as a service and runs; its data is in %s.\nIts address and the setup code are in its log: patchbay service logs%s")
 	msgServiceRemoved   = i18n.Message("The service is removed. Its data is still in %s; remove it with --purge, or by hand.")
 	msgServicePurged    = i18n.Message("The service and its data in %s are removed.")
+	msgServiceSecret    = i18n.Message("%[1]s is a secret, and everybody on this machine can read the flags of a service: put it into the file of --config or --env-file, or into a file of its own with %[1]s-file")
 	msgServiceElsewhere = i18n.Message("the data folder of the installed service is %s, not %s: leave --data out")
 	msgServiceNone      = i18n.Message("The service is not installed.")
 	msgServiceState     = i18n.Message("Service:   %[1]s\nProgram:   %[2]s\nState:     %[3]s\nProcess:   %[4]d\nAt boot:   %[5]s")
@@ -183,6 +184,11 @@ func (c *serviceInstallCmd) checkSettings(sh *shell, s service.Spec) error {
 		return asUsage(err)
 	}
 	flags := given(parsed.Serve.Settings)
+	for _, k := range config.Keys() {
+		if _, ok := flags[k.Path]; ok && k.Secret {
+			return usage(msgServiceSecret, k.Flag)
+		}
+	}
 	flags["data"] = s.Data
 	if s.EnvFile != "" {
 		return nil // what is in it is known to systemd only

@@ -64,6 +64,21 @@ func TestServiceInstall(t *testing.T) {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
+	c.DryRun = true // not even shown
+	c.Flags = []string{"--database-url", "postgres://ada:hunter22@db/patchbay"}
+	if err := c.install(t.Context(), sh, h); err == nil || exitCode(err) != exitUsage ||
+		!strings.Contains(err.Error(), "--database-url-file") || strings.Contains(err.Error(), "hunter22") {
+		t.Errorf("a secret among the flags: %v", err)
+	}
+	secret := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(secret, []byte("postgres://ada:hunter22@db/patchbay"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Flags = []string{"--database-url-file", secret}
+	if err := c.install(t.Context(), sh, h); err != nil {
+		t.Errorf("the file of a secret: %v", err)
+	}
+	c.DryRun = false
 	c.Flags, c.Config = nil, filepath.Join(t.TempDir(), "missing.yaml")
 	if err := c.install(t.Context(), sh, h); err == nil {
 		t.Error("installed with a configuration that is not there")
