@@ -35,6 +35,8 @@ func (windows) install(s Spec) []Step {
 			s.Account, "DisplayName=", "Patchbay"}},
 		{Run: []string{"sc.exe", "description", Name, "A hub for glasses, voice boards, agents and tools"}},
 		{Run: []string{"sc.exe", "failure", Name, "reset=", "86400", "actions=", "restart/2000/restart/2000/restart/60000"}},
+		// Without the flag only a crash counts as a failure, not an exit with an error.
+		{Run: []string{"sc.exe", "failureflag", Name, "1"}},
 		// Only now Windows knows the account. Others on the machine may not look into the folder.
 		{Run: []string{"icacls.exe", s.Data, "/inheritance:r", "/grant", access(sidSystem), access(sidAdministrators),
 			access(s.Account)}},

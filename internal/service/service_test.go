@@ -340,7 +340,9 @@ func TestWindows(t *testing.T) {
 	s := Spec{Binary: `C:\Program Files\Patchbay\patchbay.exe`, Data: h.Data(), Account: h.Account(),
 		Flags: []string{"--listen", ":3000"}}
 	var create Step
+	var plan []string
 	for _, step := range h.Install(s) {
+		plan = append(plan, step.String())
 		if len(step.Run) > 1 && step.Run[1] == "create" {
 			create = step
 		}
@@ -351,6 +353,7 @@ func TestWindows(t *testing.T) {
 		!slices.Contains(create.Run, `NT SERVICE\patchbay`) {
 		t.Errorf("%q", create.Run)
 	}
+	wantInOrder(t, plan, "sc.exe failure patchbay", "sc.exe failureflag patchbay 1", "sc.exe start")
 	calls := fake(t, map[string]string{"net.exe": "exit 2", "sc.exe": `case "$1" in
 queryex) printf '\nSERVICE_NAME: patchbay\n        TYPE               : 10  WIN32_OWN_PROCESS\n        STATE              : 4  RUNNING\n        PID                : 812\n';;
 qc) printf '        START_TYPE         : 2   AUTO_START  (DELAYED)\n        BINARY_PATH_NAME   : "C:\\a b\\patchbay.exe" service run\n';;
@@ -369,6 +372,19 @@ esac`})
 	fake(t, map[string]string{"sc.exe": "echo '[SC] EnumQueryServicesStatus:OpenService FAILED 1060:'; exit 36"})
 	if state, err := h.State(t.Context(), false); err != nil || state.Installed {
 		t.Errorf("without: %+v, %v", state, err)
+	}
+}
+
+// wantInOrder checks that there are steps that begin with these texts, in this order.
+func wantInOrder(t *testing.T, plan []string, want ...string) {
+	t.Helper()
+	for _, step := range plan {
+		if len(want) > 0 && strings.HasPrefix(step, want[0]) {
+			want = want[1:]
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no %q in its place in:\n%s", want[0], strings.Join(plan, "\n"))
 	}
 }
 
