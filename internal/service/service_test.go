@@ -353,7 +353,9 @@ func TestWindows(t *testing.T) {
 		!slices.Contains(create.Run, `NT SERVICE\patchbay`) {
 		t.Errorf("%q", create.Run)
 	}
-	wantInOrder(t, plan, "sc.exe failure patchbay", "sc.exe failureflag patchbay 1", "sc.exe start")
+	wantInOrder(t, plan, "sc.exe failure patchbay", "sc.exe failureflag patchbay 1",
+		`icacls.exe 'C:\ProgramData\Patchbay' /setowner '*S-1-5-32-544' /T`, `icacls.exe 'C:\ProgramData\Patchbay' /reset /T`,
+		`icacls.exe 'C:\ProgramData\Patchbay' /inheritance:r`, "sc.exe start")
 	calls := fake(t, map[string]string{"net.exe": "exit 2", "sc.exe": `case "$1" in
 queryex) printf '\nSERVICE_NAME: patchbay\n        TYPE               : 10  WIN32_OWN_PROCESS\n        STATE              : 4  RUNNING\n        PID                : 812\n';;
 qc) printf '        START_TYPE         : 2   AUTO_START  (DELAYED)\n        BINARY_PATH_NAME   : "C:\\a b\\patchbay.exe" service run\n';;
