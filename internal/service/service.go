@@ -126,6 +126,7 @@ const (
 	msgInstalled      = i18n.Message("the service is installed already (%s, runs %s); --force replaces it")
 	msgNotInstalled   = i18n.Message("the service is not installed; \"patchbay service install\" installs it")
 	msgTemporary      = i18n.Message("%s is in a folder for temporary files, where the service would not find it: copy the program to /usr/local/bin first")
+	msgHidden         = i18n.Message("the service cannot see %s, as home folders and folders for temporary files are hidden from it: copy the file to a place such as /usr/local/bin or /etc/patchbay, or use --user")
 	msgClosed         = i18n.Message("the account %s cannot reach %s, because %s is closed to it: copy the file to a place that everybody may read, such as /usr/local/bin or /etc/patchbay, or use --user")
 	msgOnlySystemd    = i18n.Message("--env-file is for systemd only; put the settings into the file of --config")
 	msgNeedsAccount   = i18n.Message("--account is missing: the account that the service runs as")
@@ -208,6 +209,9 @@ func (h Host) reachable(s Spec) error {
 		if temp := filepath.Clean(h.Temp) + string(filepath.Separator); h.Temp != "" && strings.HasPrefix(file, temp) {
 			return msgTemporary.Errorf(file)
 		}
+		if h.hidden(s, file) {
+			return msgHidden.Errorf(file)
+		}
 		for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 			info, err := os.Stat(h.path(dir))
 			if err == nil && info.Mode().Perm()&0o001 == 0 {
@@ -219,6 +223,21 @@ func (h Host) reachable(s Spec) error {
 		}
 	}
 	return nil
+}
+
+// hidden reports whether the unit hides a file from the program: by ProtectHome, unless the data is
+// in a home folder too, or by PrivateTmp. A link is followed, as the program does.
+func (h Host) hidden(s Spec, file string) bool {
+	paths := []string{file}
+	if target, err := filepath.EvalSymlinks(h.path(file)); err == nil {
+		paths = append(paths, strings.TrimPrefix(target, h.Prefix))
+	}
+	for _, path := range paths {
+		if strings.HasPrefix(path, "/var/tmp/") || underHome(path) && !underHome(s.Data) {
+			return true
+		}
+	}
+	return false
 }
 
 // Install returns the steps that install and start the service; nil without a service manager.

@@ -53,8 +53,13 @@ func wantCalls(t *testing.T, calls string, want ...string) {
 }
 
 func host(t *testing.T, system string) Host {
+	t.Helper()
+	prefix, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Host{OS: system, Root: true, UID: 501, Home: "/home/ada", ConfigHome: "/home/ada/.config",
-		ProgramData: `C:\ProgramData`, Systemd: true, Prefix: t.TempDir(), Temp: "/tmp",
+		ProgramData: `C:\ProgramData`, Systemd: true, Prefix: prefix, Temp: "/tmp",
 		HasAccount: func(string) bool { return false }}
 }
 
@@ -212,11 +217,27 @@ func TestRefusals(t *testing.T) {
 		"env file":       {func(h *Host, s *Spec) { h.OS, s.EnvFile = "darwin", "/etc/env" }, "systemd only"},
 		"no account":     {func(h *Host, s *Spec) { h.OS, s.Account = "darwin", "" }, "--account"},
 		"closed folder": {func(h *Host, s *Spec) {
-			if err := os.MkdirAll(h.path("/home/ada/bin"), 0o700); err != nil {
+			if err := os.MkdirAll(h.path("/opt/ada/bin"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			s.Binary = "/home/ada/bin/patchbay"
+			s.Binary = "/opt/ada/bin/patchbay"
 		}, "cannot reach"},
+		"home folder":   {func(_ *Host, s *Spec) { s.Binary = "/home/ada/patchbay" }, "cannot see"},
+		"root's folder": {func(_ *Host, s *Spec) { s.Config = "/root/patchbay.yaml" }, "cannot see"},
+		"var tmp": {func(_ *Host, s *Spec) { s.Config, s.Data = "/var/tmp/patchbay.yaml", "/home/ada/data" },
+			"cannot see"},
+		"link": {func(h *Host, s *Spec) {
+			real := h.path("/home/ada/patchbay")
+			for _, name := range []string{"/home/ada/patchbay", "/opt/bin/other"} {
+				if err := h.do(t.Context(), Step{Write: name, Mode: 0o755}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Binary = "/opt/bin/patchbay"
+			if err := os.Symlink(real, h.path(s.Binary)); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot see"},
 		"packaged": {func(h *Host, _ *Spec) {
 			if err := h.do(t.Context(), Step{Write: packagedUnits[0], Mode: 0o644}); err != nil {
 				t.Fatal(err)
@@ -232,6 +253,10 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	h := host(t, "linux")
+	good.Config = "/home/ada/patchbay.yaml"
+	if good.Data = "/home/ada/data"; h.CheckInstall(t.Context(), good, false) != nil {
+		t.Error("settings beside the data are refused")
+	}
 	if err := h.CheckUninstall(t.Context(), false); !errors.Is(err, ErrNotInstalled) {
 		t.Errorf("uninstall of nothing: %v", err)
 	}
