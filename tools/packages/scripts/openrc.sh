@@ -24,9 +24,22 @@ depend() {
 start_pre() {
 	checkpath --directory --mode 0700 --owner patchbay:patchbay /var/lib/patchbay
 	checkpath --file --mode 0640 --owner patchbay:patchbay /var/log/patchbay.log
-	if [ -r /etc/patchbay/patchbay.env ]; then
-		set -a
-		. /etc/patchbay/patchbay.env
-		set +a
-	fi
+	read_environment /etc/patchbay/patchbay.env
+}
+
+# Lines are NAME=VALUE, as systemd reads them: the shell must not interpret what is in a password or
+# an address. Quotes around a whole value are removed.
+read_environment() {
+	local line key value
+	[ -r "$1" ] || return 0
+	while IFS= read -r line || [ -n "$line" ]; do
+		key=${line%%=*} value=${line#*=}
+		case "$key" in
+		"$line" | "" | [0-9]* | *[!A-Za-z0-9_]*) continue ;;
+		esac
+		case "$value" in
+		\"*\" | \'*\') value=${value#?} value=${value%?} ;;
+		esac
+		export "$key=$value"
+	done <"$1"
 }
