@@ -17,7 +17,7 @@ type LogFile struct {
 	max  int64
 
 	mu   sync.Mutex
-	file *os.File
+	file *os.File // nil: it could not be opened the last time
 	size int64
 }
 
@@ -47,6 +47,11 @@ func (l *LogFile) open() error {
 func (l *LogFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.file == nil {
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
 	if l.size > 0 && l.size+int64(len(p)) > l.max {
 		if err := l.rotate(); err != nil {
 			return 0, err
@@ -59,8 +64,10 @@ func (l *LogFile) Write(p []byte) (int, error) {
 
 // rotate renames the log and begins another. If it cannot be renamed, the old one goes on.
 func (l *LogFile) rotate() error {
-	if err := l.file.Close(); err != nil {
-		return err
+	closed := l.file.Close()
+	l.file = nil
+	if closed != nil {
+		return closed
 	}
 	renamed := os.Rename(l.path, l.path+".1")
 	if err := l.open(); err != nil {
@@ -73,5 +80,8 @@ func (l *LogFile) rotate() error {
 func (l *LogFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
 	return l.file.Close()
 }

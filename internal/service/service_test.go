@@ -475,6 +475,34 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
+// A log that could not be opened for a while is written to again.
+func TestLogFileAfterAFault(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "logs")
+	l, err := OpenLog(filepath.Join(folder, logName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.max = 5
+	write := func() error { _, err := l.Write([]byte("a line\n")); return err }
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(folder, folder+".away"); err != nil {
+		t.Skip(err) // Windows does not rename a folder with an open file
+	}
+	for range 2 {
+		if write() == nil {
+			t.Fatal("written without a folder")
+		}
+	}
+	if err := os.Rename(folder+".away", folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(write(), l.Close()); err != nil {
+		t.Errorf("after it was there again: %v", err)
+	}
+}
+
 func TestRunReturnsTheExitCode(t *testing.T) {
 	code, err := Run(t.Context(), func(context.Context) int { return 7 })
 	if code != 7 || err != nil {
