@@ -32,7 +32,7 @@ var allowedImports = map[string][]string{
 	"pin": {"jsonrpc", "tool"}, "roles": {"i18n"}, "settings": {"i18n", "seal"}, "talk": {"i18n"}, "tool": nil, "toolbox": {"talk", "tool"},
 	"tracing":           {"check", "i18n"},
 	"i18n/translations": {"i18n"}, // only programs need it
-	"service":           {"i18n"}, "upgrade": {"i18n"},
+	"service":           {"i18n", "netx"}, "upgrade": {"i18n"},
 	"licenses": nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
 	"relay": {"i18n"},

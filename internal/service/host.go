@@ -5,6 +5,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
 // Host is the machine on which a service is installed.
@@ -22,6 +23,8 @@ type Host struct {
 	ProgramData string
 	Temp        string // folder for temporary files
 	Systemd     bool   // systemd runs here
+	// RetryAfter is the pause before a command is tried again.
+	RetryAfter time.Duration
 	// HasAccount reports whether there is an account of this name.
 	HasAccount func(name string) bool
 	// Prefix is put before each path that is read or written. It is for tests.
@@ -37,6 +40,7 @@ func ThisHost() Host {
 		OS: runtime.GOOS, Root: isPrivileged(), UID: os.Getuid(), Home: home, ConfigHome: settings,
 		Sudoer: os.Getenv("SUDO_USER"), ProgramData: os.Getenv("ProgramData"), Temp: os.TempDir(),
 		Systemd:    err == nil, // sd_booted(3)
+		RetryAfter: time.Second,
 		HasAccount: func(name string) bool { _, err := user.Lookup(name); return err == nil },
 	}
 }

@@ -14,6 +14,10 @@ import (
 // logName is the log of services whose manager keeps none, in the data folder.
 const logName = "service.log"
 
+// bootstrapTries is how often a service is bootstrapped, a second apart. Bootout does not wait for the
+// end of the process, to which running answers have 20 s, and until then bootstrap fails.
+const bootstrapTries = 30
+
 // launchd manages the service by launchctl, macOS 10.11 and later (launchctl(1)).
 type launchd struct{ Host }
 
@@ -45,7 +49,7 @@ func (m launchd) install(s Spec) []Step {
 		Step{Write: m.file(s.User), Text: propertyList(s), Mode: 0o644},
 		Step{Run: []string{"launchctl", "bootout", service}, Optional: true}, // an earlier one
 		Step{Run: []string{"launchctl", "enable", service}},
-		Step{Run: []string{"launchctl", "bootstrap", domain, m.file(s.User)}})
+		Step{Run: []string{"launchctl", "bootstrap", domain, m.file(s.User)}, Tries: bootstrapTries})
 }
 
 func (m launchd) uninstall(s Spec, purge bool) []Step {

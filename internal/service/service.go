@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/netx"
 )
 
 // Name is the name of the service, and of the account that runs it.
@@ -63,6 +64,8 @@ type Step struct {
 	Mode fs.FileMode `json:"-"`              // permissions of the file or folder
 	// Optional steps may fail.
 	Optional bool `json:"optional,omitempty"`
+	// Tries is how often a command that fails is run in all; 0 is once.
+	Tries int `json:"tries,omitempty"`
 }
 
 // String describes the step as shell commands do.
@@ -356,6 +359,12 @@ func (h Host) do(ctx context.Context, s Step) error {
 		return os.RemoveAll(h.path(s.Remove))
 	}
 	_, err := output(ctx, s.Run...)
+	for try := 1; err != nil && try < s.Tries; try++ {
+		if stopped := netx.Wait(ctx, h.RetryAfter); stopped != nil {
+			break
+		}
+		_, err = output(ctx, s.Run...)
+	}
 	return err
 }
 

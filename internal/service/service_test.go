@@ -301,13 +301,15 @@ func TestLaunchd(t *testing.T) {
 	calls := fake(t, map[string]string{"chown": "", "launchctl": `case "$1" in
 print) printf 'system/patchbay = {\n\tstate = running\n\tprogram = /usr/local/bin/patchbay\n\tpid = 77\n\tendpoints = {\n\t\tstate = other\n\t}\n}\n';;
 bootout) exit 3;;
+bootstrap) test -e "$0.tried" || { touch "$0.tried"; exit 5; };;
 esac`})
 	s := Spec{Binary: "/usr/local/bin/patchbay", Data: h.Data(), Account: h.Account(), Flags: []string{"--listen", "<&>"}}
 	if err := h.Do(t.Context(), h.Install(s)); err != nil {
 		t.Fatal(err)
 	}
 	wantCalls(t, calls, "chown -R ada /usr/local/var/patchbay", "launchctl bootout system/patchbay",
-		"launchctl enable system/patchbay", "launchctl bootstrap system /Library/LaunchDaemons/patchbay.plist")
+		"launchctl enable system/patchbay", "launchctl bootstrap system /Library/LaunchDaemons/patchbay.plist",
+		"launchctl bootstrap system /Library/LaunchDaemons/patchbay.plist") // the earlier process had not ended
 	text, err := os.ReadFile(h.path("/Library/LaunchDaemons/patchbay.plist"))
 	if err != nil {
 		t.Fatal(err)
