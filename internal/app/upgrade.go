@@ -115,8 +115,8 @@ func writeBackup(ctx context.Context, folder string, own *seal.Key, data string,
 // backupName matches the names of backups that writeBackup writes.
 var backupName = regexp.MustCompile(`^\d{8}-\d{6}-.*\.tar\.gz$`)
 
-// keepNewest removes all backups of the folder but the newest ones. The one that was just written is
-// one of them whatever its name says: clocks of small boards begin in the past. Files with other
+// keepNewest removes all backups of the folder but the newest ones. The one that was just written
+// is one of them whatever its name says: clocks of small boards begin in the past. Files with other
 // names are not ours.
 func keepNewest(folder string, keep int, written string) error {
 	list, err := os.ReadDir(folder) // sorted by name, and so by time

@@ -46,8 +46,8 @@ func (f serviceFlags) spec(sh *shell, h service.Host) (service.Spec, error) {
 	return s, nil
 }
 
-// installed returns the service that the flags mean, with the data folder and the account of the one
-// that is installed, and refuses another folder. Without a service it is as the flags say.
+// installed returns the service that the flags mean, with the data folder and the account of the
+// one that is installed, and refuses another folder. Without a service it is as the flags say.
 func (f serviceFlags) installed(ctx context.Context, sh *shell, h service.Host) (service.Spec, error) {
 	s, err := f.spec(sh, h)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // logName is the log of services whose manager keeps none, in the data folder.
 const logName = "service.log"
 
-// bootstrapTries is how often a service is bootstrapped, a second apart. Bootout does not wait for the
-// end of the process, to which running answers have 20 s, and until then bootstrap fails.
+// bootstrapTries is how often a service is bootstrapped, a second apart. Bootout does not wait for
+// the end of the process, to which running answers have 20 s, and until then bootstrap fails.
 const bootstrapTries = 30
 
 // launchd manages the service by launchctl, macOS 10.11 and later (launchctl(1)).

@@ -37,8 +37,8 @@ func (windows) install(s Spec) []Step {
 		{Run: []string{"sc.exe", "failure", Name, "reset=", "86400", "actions=", "restart/2000/restart/2000/restart/60000"}},
 		// Without the flag only a crash counts as a failure, not an exit with an error.
 		{Run: []string{"sc.exe", "failureflag", Name, "1"}},
-		// Any user may make folders in %ProgramData%: what is in this one is taken over, and loses the
-		// rights that its maker gave, but not where links lead (/L).
+		// Any user may make folders in %ProgramData%: what is in this one is taken over, and loses
+		// the rights that its maker gave, but not where links lead (/L).
 		{Run: []string{"icacls.exe", s.Data, "/setowner", sidAdministrators, "/T", "/C", "/L"}},
 		{Run: []string{"icacls.exe", s.Data, "/reset", "/T", "/C", "/L"}},
 		// Only now Windows knows the account. Others on the machine may not look into the folder.
