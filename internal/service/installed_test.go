@@ -48,6 +48,7 @@ func TestCheckFolder(t *testing.T) {
 		t.Errorf("a missing one: %v", err)
 	}
 	write("/srv/" + logName)
+	write("/srv/lost+found/x")
 	if err := h.CheckFolder("/srv", never); err != nil {
 		t.Errorf("with a log: %v", err)
 	}

@@ -312,7 +312,8 @@ func (h Host) CheckFolder(data string, used func(folder string) bool) error {
 		return err
 	}
 	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), logName) && !used(h.path(data)) {
+		harmless := strings.HasPrefix(e.Name(), logName) || e.Name() == "lost+found" // of a new disk
+		if !harmless && !used(h.path(data)) {
 			return msgOtherFolder.Errorf(data)
 		}
 	}
