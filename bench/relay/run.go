@@ -113,7 +113,7 @@ func home(ctx context.Context, folder relay.Folder, address string, i int, runni
 		}
 	})
 	context.AfterFunc(ctx, func() { l.HTTPS.Close() })
-	if l.Names(ctx); ctx.Err() != nil {
+	if l.Await(ctx); ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return nil

@@ -187,12 +187,7 @@ func (v *voiceBoards) join(x config.XiaoZhi) (err error) {
 		Auth: v.boards.AuthenticateMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: v.reg,
 	}
 	if !v.messages.IsStandalone() {
-		leases, instance := v.base.Store.Leases, v.messages.Instance
-		o.AcquireLease = func(ctx context.Context, d time.Duration) (bool, error) {
-			now := time.Now()
-			return leases.Take(ctx, joinLease, instance, now, now.Add(d))
-		}
-		o.ReleaseLease = func(ctx context.Context) error { return leases.Release(ctx, joinLease, instance) }
+		o.AcquireLease, o.ReleaseLease = leases{v.base.Store.Leases, v.messages.Instance}.named(joinLease)
 	}
 	if v.broker, err = broker.New(o); err != nil {
 		return fmt.Errorf("xiaozhi.join: %w", err)

@@ -19,23 +19,23 @@ import (
 // that.
 const describeLimit = 3 * time.Second
 
-// surroundings finds what could be plugged in.
-type surroundings struct {
+// discoverer finds what could be plugged in.
+type discoverer struct {
 	voice *speech
 	log   *slog.Logger
 	// models, gateways and wyoming are where programs are looked for on this machine, as host:port.
 	models, gateways, wyoming []string
 }
 
-// newSurroundings returns surroundings. own is the address of this server, which is left out; it
+// newDiscoverer returns a discoverer. own is the address of this server, which is left out; it
 // may be nil.
-func newSurroundings(voice *speech, own net.Addr, log *slog.Logger) *surroundings {
-	return &surroundings{voice: voice, log: log, models: others(discovery.ModelPlaces, own),
+func newDiscoverer(voice *speech, own net.Addr, log *slog.Logger) *discoverer {
+	return &discoverer{voice: voice, log: log, models: others(discovery.ModelPlaces, own),
 		gateways: others(discovery.GatewayPlaces, own), wyoming: wyomingHere}
 }
 
 // look finds what runs on this machine and what is announced in its network.
-func (s *surroundings) look(ctx context.Context) []control.Discovery {
+func (s *discoverer) look(ctx context.Context) []control.Discovery {
 	network := make(chan []control.Discovery, 1)
 	go func() { network <- s.inNetwork(ctx) }()
 	found := s.onMachine(ctx)
@@ -48,7 +48,7 @@ func (s *surroundings) look(ctx context.Context) []control.Discovery {
 }
 
 // onMachine finds what runs on this machine.
-func (s *surroundings) onMachine(ctx context.Context) (found []control.Discovery) {
+func (s *discoverer) onMachine(ctx context.Context) (found []control.Discovery) {
 	wyoming := make(chan []control.Discovery, 1)
 	go func() { wyoming <- s.describeWyoming(ctx, "", s.wyoming...) }()
 	gateways := make(chan []string, 1)
@@ -64,7 +64,7 @@ func (s *surroundings) onMachine(ctx context.Context) (found []control.Discovery
 }
 
 // inNetwork finds what is announced in the network.
-func (s *surroundings) inNetwork(ctx context.Context) (found []control.Discovery) {
+func (s *discoverer) inNetwork(ctx context.Context) (found []control.Discovery) {
 	services, err := discovery.Browse(ctx, discovery.ServiceWyoming, discovery.ServiceGateway)
 	if err != nil {
 		s.log.DebugContext(ctx, "the network was not searched", "error", err)
@@ -94,7 +94,7 @@ func (s *surroundings) inNetwork(ctx context.Context) (found []control.Discovery
 }
 
 // describeWyoming asks Wyoming servers what they can do. With a name, they are in the network.
-func (s *surroundings) describeWyoming(ctx context.Context, name string, places ...string) (found []control.Discovery) {
+func (s *discoverer) describeWyoming(ctx context.Context, name string, places ...string) (found []control.Discovery) {
 	for _, place := range places {
 		asking, cancel := context.WithTimeout(ctx, describeLimit)
 		servers, err := s.voice.wyoming(asking, []string{place})

@@ -16,7 +16,7 @@ import (
 )
 
 // What runs on this machine is found with its models and abilities, without this server itself.
-func TestSurroundings(t *testing.T) {
+func TestDiscoverer(t *testing.T) {
 	i := newInstance(t, hubtest.Options{})
 	i.base.Config = configOf(t, t.TempDir(), "")
 	voice, err := newSpeech(t.Context(), i.base, slog.New(slog.DiscardHandler), newSpeechMetrics(nil))
@@ -29,7 +29,7 @@ func TestSurroundings(t *testing.T) {
 	defer models.Close()
 	place := strings.TrimPrefix(models.URL, "http://")
 	piper := strings.TrimPrefix(wyomingtest.New(t, wyomingtest.Options{Deaf: true}).Address, "wyoming://")
-	s := newSurroundings(voice, nil, slog.New(slog.DiscardHandler))
+	s := newDiscoverer(voice, nil, slog.New(slog.DiscardHandler))
 	s.models, s.gateways, s.wyoming = []string{place, piper}, []string{place}, []string{place, piper}
 	got := s.onMachine(t.Context())
 	want := []control.Discovery{
@@ -44,7 +44,7 @@ func TestSurroundings(t *testing.T) {
 		t.Errorf("the bot would be %s %v", kind, set)
 	}
 	own := &net.TCPAddr{Port: 11434}
-	if s := newSurroundings(voice, own, nil); len(s.models) == 0 || strings.Contains(strings.Join(s.models, " "), ":11434") {
+	if s := newDiscoverer(voice, own, nil); len(s.models) == 0 || strings.Contains(strings.Join(s.models, " "), ":11434") {
 		t.Errorf("it looks for models at %v", s.models)
 	}
 }

@@ -68,12 +68,7 @@ func newIdentity(b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Re
 		}
 	}
 	if !messages.IsStandalone() {
-		const lease = "certificates"
-		o.Acquire = func(ctx context.Context, d time.Duration) (bool, error) {
-			now := time.Now()
-			return b.Store.Leases.Take(ctx, lease, messages.Instance, now, now.Add(d))
-		}
-		o.Release = func(ctx context.Context) error { return b.Store.Leases.Release(ctx, lease, messages.Instance) }
+		o.Acquire, o.Release = leases{b.Store.Leases, messages.Instance}.named("certificates")
 	}
 	m, err := certs.New(o)
 	if err != nil || len(h.Names) == 0 {

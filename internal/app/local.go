@@ -92,7 +92,7 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		Registry:        newRegistry(c),
 		UpstreamSignIns: b.signInActions(signins),
 		Voice:           speaking.actions(),
-		Look:            newSurroundings(speaking, nil, log).look,
+		Look:            newDiscoverer(speaking, nil, log).look,
 		SecretActions:   b.secretActions(),
 		Points:          points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),

@@ -92,7 +92,7 @@ func (r *reach) publicURL(ctx context.Context, configured string, log *slog.Logg
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameWait)
 	defer cancel()
-	if len(r.Names(ctx)) == 0 {
+	if r.Await(ctx); len(r.Names()) == 0 {
 		log.Warn("no relay has given this server a name yet; public_url is unknown until the next start")
 		return ""
 	}
@@ -137,7 +137,7 @@ func (r *reach) identity(own identityTLS, m *certs.Manager) identityTLS {
 }
 
 // nameInterval is how often the names at relays are looked at: a relay's operator may add some.
-const nameInterval = 10 * time.Second
+const nameInterval = time.Second
 
 // maxNames bounds the names that relays can ever make this process order certificates for:
 // authorities limit the orders of an account.
@@ -159,9 +159,8 @@ func (r *reach) order(ctx context.Context, m *certs.Manager) error {
 	defer r.Close()
 	seen := map[string]bool{}
 	for {
-		names := r.Names(ctx)
-		if m != nil && ctx.Err() == nil {
-			addNew(seen, names, m.Add)
+		if m != nil {
+			addNew(seen, r.Names(), m.Add)
 		}
 		if netx.Wait(ctx, nameInterval) != nil {
 			return nil

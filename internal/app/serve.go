@@ -328,7 +328,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Registry:        newRegistry(c),
 		UpstreamSignIns: base.signInActions(signins),
 		Voice:           speaking.actions(),
-		Look:            newSurroundings(speaking, listener.Addr(), log).look,
+		Look:            newDiscoverer(speaking, listener.Addr(), log).look,
 		SecretActions:   base.secretActions(),
 		Listen:          voices.boards.ListenOgg,
 		Hear:            voices.boards.ListenWAV,

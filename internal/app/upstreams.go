@@ -241,12 +241,6 @@ func newRegistry(c *config.Config) *mcpregistry.Client {
 // time holds each connection.
 func newClouds(b *Base, handler *mcp.Server, instance string,
 	dial func(context.Context, string, string) (net.Conn, error)) *mcp.Clouds {
-	return mcp.NewClouds(mcp.CloudOptions{
-		Server: handler, Dial: dial,
-		Lease: func(ctx context.Context, name string, d time.Duration) (bool, error) {
-			now := time.Now()
-			return b.Store.Leases.Take(ctx, name, instance, now, now.Add(d))
-		},
-		Release: func(ctx context.Context, name string) error { return b.Store.Leases.Release(ctx, name, instance) },
-	})
+	l := leases{b.Store.Leases, instance}
+	return mcp.NewClouds(mcp.CloudOptions{Server: handler, Dial: dial, Lease: l.take, Release: l.release})
 }

@@ -137,7 +137,7 @@ type Manager struct {
 // unsaved is a certificate that was issued and could not be stored, such as while the disk is full.
 type unsaved struct {
 	row   store.Certificate
-	event string // that is told when it is stored
+	event string // for Options.Event, once it is stored
 }
 
 // held is a certificate in memory.

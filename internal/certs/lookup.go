@@ -16,10 +16,10 @@ const (
 	lookTime = 5 * time.Second
 )
 
-// lookup finds the answers of other instances in the database, for whoever asks; these are
-// authorities and strangers, and nothing tells them apart. All who ask while a look has not begun
-// share it, so that strangers can neither make the database busy nor use up a limit: an authority
-// gets its answer at the next look, however many they are.
+// lookup reads the challenges of other instances from the database. Requests come from authorities
+// and from strangers, which cannot be told apart. Requests that arrive before a query has begun
+// share its result, so that strangers can neither overload the database nor use up a limit: an
+// authority gets the result of the next query, however many strangers there are.
 type lookup struct {
 	read    func(context.Context) ([]store.ACMEChallenge, error)
 	looking sync.Mutex // held by who looks
@@ -63,7 +63,7 @@ func (l *lookup) look(ctx context.Context, k *look) {
 	defer l.looking.Unlock()
 	netx.Wait(ctx, lookEvery-time.Since(l.last)) //nolint:errcheck // it does not end
 	l.mu.Lock()
-	l.next = nil // who asks from now on needs a later one
+	l.next = nil // later requests need a later query
 	l.mu.Unlock()
 	l.last = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lookTime)

@@ -31,8 +31,9 @@ func (m *Manager) askDue(r store.Certificate, now time.Time) bool {
 	return now.Sub(m.askedAt[r.Name]) >= m.Times.ARI
 }
 
-// ask asks the authority when to renew a certificate (RFC 9773), and stores it. An authority that
-// revokes certificates says that it is now. Its failures change nothing.
+// ask asks the authority when to renew a certificate (RFC 9773), and stores the answer. An
+// authority that is about to revoke a certificate answers with a time that has passed. A failure
+// changes nothing.
 func (m *Manager) ask(ctx context.Context, r *store.Certificate, now time.Time) error {
 	m.mu.Lock()
 	m.askedAt[r.Name] = now

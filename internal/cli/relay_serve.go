@@ -50,7 +50,7 @@ type relayServeCmd struct {
 	HTTPListen    string `name:"http-listen" help:"Address and port that sends browsers without TLS to https, such as :80; empty means none." placeholder:"ADDR"`
 	MQTTListen    string `name:"mqtt-listen" help:"Address and port for boards that use MQTT over TLS, which is :8883 for them; empty means none." placeholder:"ADDR"`
 	MetricsListen string `name:"metrics-listen" help:"Address and port of /metrics and /healthz, such as 127.0.0.1:9090; empty means none." placeholder:"ADDR"`
-	Cert          string `help:"File with a certificate chain for the relay's own name, at which it then says that it runs. Homes do not need it." placeholder:"FILE"`
+	Cert          string `help:"File with a certificate chain for the relay's own name, which then answers /healthz. Homes do not need it." placeholder:"FILE"`
 	CertKey       string `name:"cert-key" help:"File with the private key of that certificate." placeholder:"FILE"`
 
 	Connections int           `help:"Maximum number of simultaneous connections of clients." default:"50000" placeholder:"N"`

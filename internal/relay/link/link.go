@@ -59,9 +59,6 @@ type Links struct {
 	// HTTPS and MQTT are the listeners of the connections that arrive, by the port of the relay on
 	// which they did. Both have to be served or closed: a connection waits until it is accepted.
 	HTTPS, MQTT net.Listener
-
-	named chan struct{} // closed when a relay has given names
-	once  sync.Once
 }
 
 // Status is the state of the connection to a relay.
@@ -84,9 +81,9 @@ func New(o Options) *Links {
 		o.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	web, mqtt := newListener(), newListener()
-	l := &Links{HTTPS: web, MQTT: mqtt, named: make(chan struct{})}
+	l := &Links{HTTPS: web, MQTT: mqtt}
 	for _, server := range o.Servers {
-		l.links = append(l.links, &Link{Options: o, server: server, all: l,
+		l.links = append(l.links, &Link{Options: o, server: server, named: make(chan struct{}),
 			listeners: map[wire.Kind]*listener{wire.HTTPS: web, wire.MQTT: mqtt}})
 	}
 	return l
@@ -111,13 +108,17 @@ func (l *Links) Status() []Status {
 	return list
 }
 
-// Names waits for the first relay that has given names, or for the end of ctx, and returns those
-// known so far.
-func (l *Links) Names(ctx context.Context) (names []string) {
+// Await waits until the names at the first relay are known, or ctx ends. After the first start they
+// are remembered.
+func (l *Links) Await(ctx context.Context) {
 	select {
-	case <-l.named:
+	case <-l.links[0].named:
 	case <-ctx.Done():
 	}
+}
+
+// Names returns the names that are known, those at the first relay first.
+func (l *Links) Names() (names []string) {
 	for _, s := range l.Status() {
 		names = append(names, s.Names...)
 	}
@@ -128,7 +129,8 @@ func (l *Links) Names(ctx context.Context) (names []string) {
 type Link struct {
 	Options
 	server    string
-	all       *Links
+	named     chan struct{} // closed when names are known
+	once      sync.Once
 	listeners map[wire.Kind]*listener
 	waits     atomic.Int64 // data connections that are being opened or wait for a stream
 
@@ -251,7 +253,7 @@ func (l *Link) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wire.AreNames(memory.Names) { // an earlier version stored any
+	if wire.AreNames(memory.Names) {
 		l.remember(memory.Names)
 	}
 	host, address := hostPort(l.server)
@@ -380,6 +382,7 @@ func (l *Link) remember(names []string) {
 		l.status.Names = names
 	}
 	l.mu.Unlock()
+	l.once.Do(func() { close(l.named) })
 }
 
 func (l *Link) connected(s *session) {
@@ -389,7 +392,7 @@ func (l *Link) connected(s *session) {
 	l.status.Problem, l.status.Failed = nil, time.Time{}
 	l.mu.Unlock()
 	l.Logger.Info("linked to the relay", "relay", l.server, "address", "https://"+s.welcome.Names[0])
-	l.all.once.Do(func() { close(l.all.named) })
+	l.once.Do(func() { close(l.named) })
 }
 
 // hostPort returns the host of a server and its address to dial.
