@@ -19,6 +19,7 @@ import (
 
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
+	"patchbay/internal/manual"
 	"patchbay/internal/store"
 )
 
@@ -71,14 +72,17 @@ func TestSettingsPage(t *testing.T) {
 	}
 }
 
-// Every message that a wearer or the owner of a bot may get is on the page about errors, in both
-// languages.
+// Every message that a wearer or the owner of a bot may get is on the page about errors, in the
+// language of the page.
 func TestErrorsPage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/errors.md"))
-	if err != nil {
-		t.Fatal(err)
+	pageOf := map[i18n.Lang]string{}
+	for l, file := range map[i18n.Lang]string{i18n.English: "docs/errors.md", i18n.Chinese: "docs/errors.zh-CN.md"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pageOf[l] = string(text)
 	}
-	manual := string(text)
 	for _, file := range []string{
 		"internal/talk/messages.go", "internal/plug/rokid/words.go", "internal/plain/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
@@ -95,7 +99,8 @@ func TestErrorsPage(t *testing.T) {
 			t.Errorf("%s has no sentences", file)
 		}
 		for _, m := range found {
-			for _, said := range []string{m.In(i18n.Chinese), m.In(i18n.English)} {
+			for l, manual := range pageOf {
+				said := m.In(l)
 				said = verb.ReplaceAllString(strings.ReplaceAll(said, "%%", "\x00"), "…")
 				// Line breaks in a table are "<br>".
 				said = strings.NewReplacer("\x00", "%", "\n", "<br>").Replace(strings.TrimSpace(said))
@@ -107,7 +112,7 @@ func TestErrorsPage(t *testing.T) {
 					said, _, _ = strings.Cut(strings.NewReplacer("：", ": ", ":", ": ").Replace(said), ": ")
 				}
 				if strings.ContainsFunc(said, unicode.IsLetter) && !strings.Contains(manual, said) {
-					t.Errorf("docs/errors.md does not have %q of %s", said, file)
+					t.Errorf("the page about errors in %s does not have %q of %s", l, said, file)
 				}
 			}
 		}
@@ -201,17 +206,15 @@ func TestManualNamesEverything(t *testing.T) {
 }
 
 var (
-	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	unworthy = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
+	link  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fence = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
 // anchors returns the link targets of a page, as GitHub names them.
 func anchors(text string) []string {
 	var list []string
-	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-		list = append(list, strings.ReplaceAll(unworthy.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	for _, h := range manual.Headings([]byte(text)) {
+		list = append(list, h.Anchor)
 	}
 	return list
 }

@@ -112,7 +112,7 @@ func (o *clawAgent) botLetIn(t *testing.T) {
 		"--set", "url="+o.far.URL, "--set", "token="+o.gateway.Token)
 	o.bot = bot.ID
 	o.reply("who is there", answers(openaitest.Text("It is me.")))
-	if a := o.answer(t, "let in", "who is there?"); !strings.Contains(a, "处理出错：OpenClaw 网关的主人还没有批准我们") {
+	if a := o.answer(t, "let in", "who is there?"); !strings.Contains(a, "处理出错：OpenClaw 网关的所有者还没有批准我们") {
 		t.Errorf("glasses are told %q", a)
 	}
 	o.obey(t, o.health(t).Command)

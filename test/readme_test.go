@@ -50,7 +50,7 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 	}
 	for _, c := range []struct{ file, section, lang, hello string }{
 		{"README.md", "## Set it up\n", "en_US.UTF-8", "Hello, ada"},
-		{"README.zh-CN.md", "## 搭建自己的\n", "zh_CN.UTF-8", "你好，ada"},
+		{"README.zh-CN.md", "## 安装\n", "zh_CN.UTF-8", "你好，ada"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			t.Parallel()

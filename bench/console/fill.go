@@ -146,7 +146,7 @@ func (f *filler) fillPoints(ctx context.Context) error {
 			rows = nil
 		}
 	}
-	return in.Finish(ctx, nil)
+	return in.Finish(ctx, store.ImportEdits{})
 }
 
 func (f *filler) point(i int, deck string) store.NewPoint {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
@@ -53,6 +56,9 @@ func start(ctx context.Context, database string, a amount) (*server, error) {
 	case b := <-ready:
 		f := filler{Base: b, amount: a, url: s.url, now: time.Now()}
 		if err = f.fill(ctx); err == nil {
+			err = analyze(ctx, database)
+		}
+		if err == nil {
 			s.cookie, err = b.Accounts.Admit(ctx, f.person, account.Browser{Agent: "bench"})
 		}
 		if err != nil {
@@ -65,6 +71,20 @@ func start(ctx context.Context, database string, a amount) (*server, error) {
 		os.RemoveAll(folder)
 		return nil, err
 	}
+}
+
+// analyze collects PostgreSQL's statistics, as its autovacuum does a minute after such a change.
+func analyze(ctx context.Context, database string) error {
+	if database == "" {
+		return nil
+	}
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "ANALYZE")
+	return err
 }
 
 // get requests a page.

@@ -23,14 +23,19 @@ import (
 	"patchbay/internal/store"
 )
 
-func createDatabase(ctx context.Context, url, name string) error {
+// runPostgres runs statements, each by itself.
+func runPostgres(ctx context.Context, url string, statements ...string) error {
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
-	return err
+	for _, statement := range statements {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // server is a running server with the points of one person.
@@ -39,6 +44,7 @@ type server struct {
 	client   *http.Client
 	stop     func()
 	points   []string // ids
+	open     []string // ids of open rows of plans, of the first points
 	rand     *rand.Rand
 }
 
@@ -101,7 +107,10 @@ func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 		return err
 	}
 	if known {
-		return s.look(ctx, b, p.ID)
+		if err := s.look(ctx, b, p.ID); err != nil {
+			return err
+		}
+		return s.lookAtPlans(ctx, b, p.ID)
 	}
 	var decks []string
 	now := time.Now()
@@ -126,7 +135,34 @@ func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 			rows = nil
 		}
 	}
-	return in.Finish(ctx, nil)
+	if err := in.Finish(ctx, store.ImportEdits{}); err != nil {
+		return err
+	}
+	return s.lookAtPlans(ctx, b, p.ID)
+}
+
+// lookAtPlans reads open rows of plans, for submit_recall.
+func (s *server) lookAtPlans(ctx context.Context, b *app.Base, person string) error {
+	list, err := b.Store.Learn.Points(ctx, person, store.PointFilter{}, store.PointKey{}, 1000)
+	if err != nil {
+		return err
+	}
+	numbers := make([]int64, len(list))
+	for i := range list {
+		numbers[i] = list[i].Number
+	}
+	plans, err := b.Store.Learn.Sittings(ctx, numbers)
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		for _, row := range plans[n] {
+			if row.Completed.IsZero() {
+				s.open = append(s.open, row.ID)
+			}
+		}
+	}
+	return nil
 }
 
 // look reads the existing points.
@@ -225,11 +261,14 @@ func (s *server) call(ctx context.Context, tool string, args any) (time.Duration
 type step struct {
 	tool string
 	args func(i int) any
+	// prepare is what is called before each call, unmeasured.
+	prepare *step
 }
 
-// story returns a call of every tool. There is no model: recalls are compared, and questions are
-// answered by quoting. Deleting a deck is left out: its duration depends on the number of points in
-// the deck, which are all moved.
+// story returns a call of every tool that answers at once. There is no model: recalls are compared,
+// and questions are answered by quoting. The deck that is deleted is empty: what takes long in a
+// full one is moving its points. Bulk edits change 10 points. fit_memory and simulate_retention are
+// left out: they compute for seconds and report progress.
 func (s *server) story() []step {
 	type m = map[string]any
 	fixed := func(args m) func(int) any { return func(int) any { return args } }
@@ -237,58 +276,83 @@ func (s *server) story() []step {
 	id := func(name string) func(int) any { return func(int) any { return m{name: any1()} } }
 	subject := func() string { return subjects[s.rand.IntN(len(subjects))] }
 	var deleted, reviewed []string
+	run := uuid.NewString()[:8] // a kept database has the tags of earlier runs
+	edit := step{tool: "edit_knowledge_points", args: func(i int) any {
+		at := s.rand.IntN(len(s.points) - 10)
+		return m{"ids": s.points[at : at+10], "add_tags": []string{fmt.Sprintf("%s-%d", run, i%10)}}
+	}}
 	return []step{
-		{"list_reviews", fixed(m{})},
-		{"list_knowledge_points", fixed(m{"limit": 20})},
-		{"list_knowledge_points", func(int) any { return m{"limit": 20, "tag": subject()} }},
-		{"get_knowledge_point", id("id")},
-		{"search_knowledge_points", func(int) any { return m{"query": subject()} }},
-		{"search_knowledge_points", func(i int) any {
+		{tool: "list_reviews", args: fixed(m{})},
+		{tool: "list_knowledge_points", args: fixed(m{"limit": 20})},
+		{tool: "list_knowledge_points", args: func(int) any { return m{"limit": 20, "tag": subject()} }},
+		{tool: "list_knowledge_points", args: func(int) any {
+			return m{"limit": 20, "query": "is:due -tag:" + subject()}
+		}},
+		{tool: "list_knowledge_points", args: func(int) any {
+			return m{"limit": 20, "query": "forgotten:7d tag:" + subject()}
+		}},
+		{tool: "get_knowledge_point", args: id("id")},
+		{tool: "search_knowledge_points", args: func(int) any { return m{"query": subject()} }},
+		{tool: "search_knowledge_points", args: func(i int) any {
 			return m{"query": fmt.Sprintf("请问 %s 的第 %d 条知识是什么", subject(), i)}
 		}},
-		{"create_knowledge_point", func(i int) any {
+		{tool: "create_knowledge_point", args: func(i int) any {
 			return m{"question": fmt.Sprintf("新的问题 %d?", i), "answer": "新的答案", "deck": "deck 1",
 				"tags": []string{"new"}}
 		}},
-		{"create_knowledge_points", func(i int) any {
+		{tool: "create_knowledge_point", args: func(i int) any {
+			return m{"question": fmt.Sprintf("{{c1::Paris}} is the capital of {{c2::France}}, %d", i),
+				"answer": "a cloze", "media": []m{{"name": fmt.Sprintf("map-%d.png", i), "data": dot}}}
+		}},
+		{tool: "create_knowledge_points", args: func(i int) any {
 			var list []m
 			for k := range 10 {
 				list = append(list, m{"question": fmt.Sprintf("question %d.%d", i, k), "answer": "answer"})
 			}
 			return m{"points": list}
 		}},
-		{"update_knowledge_point", func(i int) any {
+		{tool: "update_knowledge_point", args: func(i int) any {
 			return m{"id": any1(),
 				"answer": fmt.Sprintf("better answer %d", i)}
 		}},
-		{"next_review", fixed(m{})},
-		{"reveal_answer", id("knowledge_point_id")},
-		{"submit_review", func(i int) any {
+		{tool: "next_review", args: fixed(m{})},
+		{tool: "next_review", args: func(int) any { return m{"query": "is:due tag:" + subject()} }},
+		{tool: "next_review", args: func(int) any { return m{"query": "tag:" + subject(), "cram": true} }},
+		{tool: "reveal_answer", args: id("knowledge_point_id")},
+		{tool: "submit_review", args: func(i int) any {
 			reviewed = append(reviewed, uuid.NewString())
 			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4],
 				"early": true, "review_id": reviewed[i], "recall_text": "我想起来了"}
 		}},
-		{"undo_review", func(i int) any { return m{"review_id": reviewed[len(reviewed)-1-i]} }},
-		{"mark_as_reviewed", func(i int) any {
+		{tool: "undo_review", args: func(i int) any { return m{"review_id": reviewed[len(reviewed)-1-i]} }},
+		{tool: "mark_as_reviewed", args: func(i int) any {
 			return m{"knowledge_point_id": s.points[(i*7+3)%len(s.points)/3*3], "recall_text": "想起来了"}
 		}},
-		{"reschedule_knowledge_points", func(i int) any { return m{"ids": []string{any1()}, "in_days": i % 30} }},
-		{"delete_knowledge_point", func(i int) any {
+		{tool: "submit_recall", args: func(i int) any { return m{"schedule_id": s.open[i], "recall_text": "想起来了"} }},
+		{tool: "reschedule_knowledge_points", args: func(i int) any { return m{"ids": []string{any1()}, "in_days": i % 30} }},
+		edit,
+		{tool: "undo_edit", args: fixed(m{}), prepare: &edit},
+		{tool: "delete_knowledge_point", args: func(i int) any {
 			at := len(s.points) - 1
 			deleted = append(deleted, s.points[at])
 			s.points = s.points[:at]
 			return m{"id": deleted[i]}
 		}},
-		{"restore_knowledge_point", func(i int) any { return m{"id": deleted[i]} }},
-		{"list_deleted_knowledge_points", fixed(m{"limit": 20})},
-		{"list_decks", fixed(m{})},
-		{"save_deck", func(i int) any { return m{"name": "deck 2", "settings": m{"new_per_day": 10 + i%10}} }},
-		{"list_tags", fixed(m{})},
-		{"learning_stats", fixed(m{})},
-		{"review_history", id("knowledge_point_id")},
-		{"analyze_recall", func(int) any { return m{"knowledge_point_id": any1(), "recall_text": "这条知识和 grammar 有关"} }},
-		{"ask_knowledge", func(i int) any { return m{"question": subject() + " 是什么？"} }},
-		{"get_learning_settings", fixed(m{})},
-		{"update_learning_settings", func(i int) any { return m{"defaults": m{"new_per_day": 10 + i%10}} }},
+		{tool: "restore_knowledge_point", args: func(i int) any { return m{"id": deleted[i]} }},
+		{tool: "list_deleted_knowledge_points", args: fixed(m{"limit": 20})},
+		{tool: "list_decks", args: fixed(m{})},
+		{tool: "save_deck", args: func(i int) any { return m{"name": "deck 2", "settings": m{"new_per_day": 10 + i%10}} }},
+		{tool: "delete_deck", args: func(i int) any { return m{"name": fmt.Sprintf("empty %d", i)} },
+			prepare: &step{tool: "save_deck", args: func(i int) any { return m{"name": fmt.Sprintf("empty %d", i)} }}},
+		{tool: "list_tags", args: fixed(m{})},
+		{tool: "learning_stats", args: fixed(m{})},
+		{tool: "review_history", args: id("knowledge_point_id")},
+		{tool: "analyze_recall", args: func(int) any { return m{"knowledge_point_id": any1(), "recall_text": "这条知识和 grammar 有关"} }},
+		{tool: "ask_knowledge", args: func(i int) any { return m{"question": subject() + " 是什么？"} }},
+		{tool: "get_learning_settings", args: fixed(m{})},
+		{tool: "update_learning_settings", args: func(i int) any { return m{"defaults": m{"new_per_day": 10 + i%10}} }},
 	}
 }
+
+// dot is a picture of one pixel, in base64.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

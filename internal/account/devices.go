@@ -42,6 +42,8 @@ var (
 	ErrCodeUnknown = i18n.Message("no device shows this code").Errorf()
 	ErrDeviceTaken = i18n.Message("the device belongs to somebody else, who has to remove it first").Errorf()
 	ErrDeviceName  = i18n.Message("another device has this name").Errorf()
+	ErrRoomLong    = i18n.Message("the name of a room may have 60 characters at most").Errorf()
+	ErrRoomControl = i18n.Message("the name of a room cannot have control characters").Errorf()
 	ErrNoBot       = i18n.Message("the owner of the device has no such bot").Errorf()
 	ErrDeviceVague = i18n.Message("several devices are called this; say the number of one").Errorf()
 )
@@ -54,6 +56,7 @@ type NewDevice struct {
 	Person string // id
 	Code   string // six digits; spaces and dashes do not count
 	Name   string // empty: keep the current one, or generate one
+	Room   string // where it is; empty: keep the current one, or none
 	Bot    int64  // one of the person's bots; 0: keep the current one, or none
 }
 
@@ -115,7 +118,8 @@ func deviceCodeHash(k *seal.Key, code string) string { return k.MAC("device code
 
 // ApproveDevice makes a person the owner of the device that shows a code, or approves the person's
 // own device again after it was erased. Errors that the person can correct are [ErrCodeUnknown],
-// [ErrTooManyTries], [ErrDeviceTaken], [ErrDeviceName], [ErrNoBot], and those of [CheckName].
+// [ErrTooManyTries], [ErrDeviceTaken], [ErrDeviceName], [ErrNoBot], and those of [CheckName] and
+// [CheckRoom].
 func (s *Service) ApproveDevice(ctx context.Context, n NewDevice) (store.Device, error) {
 	var d store.Device
 	who := store.Wearer{Publisher: n.Person, UserID: "device codes"}
@@ -142,10 +146,14 @@ func (s *Service) approve(ctx context.Context, n NewDevice, now time.Time) (stor
 			return store.Device{}, err
 		}
 	}
+	n.Room = strings.TrimSpace(n.Room)
+	if err := CheckRoom(n.Room); err != nil {
+		return store.Device{}, err
+	}
 	if err := s.ownBot(ctx, n.Person, n.Bot); err != nil {
 		return store.Device{}, err
 	}
-	a := store.DeviceApproval{Owner: n.Person, Name: n.Name, Bot: n.Bot, At: now}
+	a := store.DeviceApproval{Owner: n.Person, Name: n.Name, Room: n.Room, Bot: n.Bot, At: now}
 	d, err := store.Device{}, store.ErrNotFound
 	for _, k := range s.box.Keys() {
 		a.CodeHash = deviceCodeHash(k, code)
@@ -242,6 +250,28 @@ func (s *Service) RenameDevice(ctx context.Context, number int64, name string) e
 		return ErrDeviceName
 	}
 	return err
+}
+
+// SetDeviceRoom changes the room of a device; empty removes it. For an unknown device the error is
+// [store.ErrNotFound].
+func (s *Service) SetDeviceRoom(ctx context.Context, number int64, room string) error {
+	room = strings.TrimSpace(room)
+	if err := CheckRoom(room); err != nil {
+		return err
+	}
+	return s.db.Devices.SetRoom(ctx, number, room)
+}
+
+// CheckRoom requires the name of a room to be short and printable, as [CheckName] does. It may be
+// empty.
+func CheckRoom(room string) error {
+	switch err := CheckName(room); {
+	case errors.Is(err, ErrNameLong):
+		return ErrRoomLong
+	case errors.Is(err, ErrNameControl):
+		return ErrRoomControl
+	}
+	return nil
 }
 
 // FindDevice finds an owner's device by its name, its number, or its hardware address in any

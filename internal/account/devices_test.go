@@ -84,9 +84,12 @@ func TestDeviceCode(t *testing.T) {
 		if err == nil {
 			t.Fatal("a name with a line break was taken")
 		}
-		d, err = s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: code[:3] + " " + code[3:], Bot: bot})
+		_, err = s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: code, Room: "a\nb"})
+		wantErr(t, err, account.ErrRoomControl)
+		d, err = s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: code[:3] + " " + code[3:], Bot: bot,
+			Room: " hall "})
 		must(t, err)
-		if d.Name != "bread eeff" || d.Owner != ada || d.Bot != bot || !d.IsApprovedClient(uuid1) {
+		if d.Name != "bread eeff" || d.Room != "hall" || d.Owner != ada || d.Bot != bot || !d.IsApprovedClient(uuid1) {
 			t.Fatalf("approved %+v", d)
 		}
 		if _, code, err := s.DeviceSeen(ctx, board(uuid1)); err != nil || code != "" {
@@ -107,6 +110,10 @@ func TestDeviceCode(t *testing.T) {
 		}
 		wantErr(t, s.RenameDevice(ctx, d.Number, "bread eeff"), account.ErrDeviceName)
 		must(t, s.RenameDevice(ctx, d.Number, " hall "))
+		wantErr(t, s.SetDeviceRoom(ctx, d.Number, strings.Repeat("房", 61)), account.ErrRoomLong)
+		must(t, s.SetDeviceRoom(ctx, d.Number, " "+strings.Repeat("房", 60)+" "))
+		must(t, s.SetDeviceRoom(ctx, d.Number, " "))
+		wantErr(t, s.SetDeviceRoom(ctx, 99, ""), store.ErrNotFound)
 		wantErr(t, s.BindDevice(ctx, d.Number, 99), account.ErrNoBot)
 		must(t, s.BindDevice(ctx, d.Number, bot))
 		must(t, s.BindDevice(ctx, d.Number, 0))

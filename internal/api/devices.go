@@ -22,7 +22,7 @@ var (
 	ApproveDevice = define("POST /api/v1/devices/approve", "Approve a device by its pairing code",
 		(*control.Service).ApproveDevice).taking(maxDeviceBody)
 	Device       = define("GET /api/v1/devices/{device}", "Return a device", (*control.Service).Device)
-	ChangeDevice = define("PATCH /api/v1/devices/{device}", "Update the name, bot or transport of a device",
+	ChangeDevice = define("PATCH /api/v1/devices/{device}", "Update the name, room, bot or transport of a device",
 		(*control.Service).ChangeDevice).taking(maxDeviceBody)
 	RemoveDevice = define("DELETE /api/v1/devices/{device}", "Delete a device", (*control.Service).RemoveDevice)
 	DeviceVoice  = define("GET /api/v1/devices/{device}/voice", "Return how a device hears and speaks",

@@ -316,24 +316,27 @@ func TestChangeDevice(t *testing.T) {
 		{404, "has no bot", `{"name":"x","bot":"nobody"}`},
 		{404, "has no bot", fmt.Sprintf(`{"name":"x","bot":"%d"}`, h.bot.Number)},
 		{400, "cannot be empty", `{"name":"","bot":"bobs"}`},
-		{409, "has this name", `{"name":"radio","bot":"bobs"}`},
+		{409, "has this name", `{"name":"radio","room":"cellar","bot":"bobs"}`},
+		{400, "control characters", `{"name":"x","room":"a\nb"}`},
+		{400, "60 characters", `{"room":"` + strings.Repeat("x", 61) + `"}`},
 	} {
 		h.failing(c.status, c.want, h.bobs, "PATCH", "/lamp", c.body)
 	}
 	now, err := h.Store.Devices.ByNumber(t.Context(), h.lamp.Number)
-	if err != nil || now.Name != "lamp" || now.Bot != 0 || now.Transport != "" {
+	if err != nil || now.Name != "lamp" || now.Room != "" || now.Bot != 0 || now.Transport != "" {
 		t.Errorf("what failed has changed it to %+v (%v)", now, err)
 	}
 	for _, c := range []struct{ key, path, body, want string }{
-		{h.bobs, "/lamp", `{"name":"desk","bot":"bobs","transport":"mqtt"}`, "desk bobs mqtt"},
-		{h.admin, "/desk", `{"transport":"default"}`, "desk bobs "},
-		{h.local, "/2", fmt.Sprintf(`{"bot":"none","name":"%s"}`, "a/b c"), "a/b c  "},
+		{h.bobs, "/lamp", `{"name":"desk","room":" study ","bot":"bobs","transport":"mqtt"}`, "desk bobs mqtt study"},
+		{h.admin, "/desk", `{"transport":"default"}`, "desk bobs  study"},
+		{h.local, "/2", fmt.Sprintf(`{"bot":"none","name":"%s"}`, "a/b c"), "a/b c   study"},
+		{h.local, "/2", `{"room":""}`, "a/b c   "},
 		{h.bobs, "/a%2Fb%20c", fmt.Sprintf(`{"bot":"%d","transport":"websocket"}`, h.bobsBot.Number),
-			"a/b c bobs websocket"},
+			"a/b c bobs websocket "},
 	} {
 		var d control.Device
 		h.ok(&d, c.key, "PATCH", c.path, c.body)
-		if got := d.Name + " " + d.BotName + " " + d.Transport; got != c.want || d.Number != h.lamp.Number {
+		if got := d.Name + " " + d.BotName + " " + d.Transport + " " + d.Room; got != c.want || d.Number != h.lamp.Number {
 			t.Errorf("%s makes it %q", c.body, got)
 		}
 	}

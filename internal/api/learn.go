@@ -37,6 +37,14 @@ var (
 		(*control.Learning).Review)
 	UndoReview = learning("POST /api/v1/learn/undo", "Undo a review; default: the last one",
 		(*control.Learning).Undo)
+	OfflineQueue = learning("GET /api/v1/learn/offline", "Return what a device needs to review without the server for some days",
+		(*control.Learning).Offline).replying(maxOffline)
+	SyncReviews = learning("POST /api/v1/learn/sync", "Record reviews that were made without the server, up to 500, in any order",
+		(*control.Learning).Sync)
+	EditPoints = learning("POST /api/v1/learn/edits", "Edit many knowledge points, by ids or by a query",
+		(*control.Learning).Edit)
+	UndoEdit = learning("POST /api/v1/learn/edits/undo", "Undo the last edit of many knowledge points, for a day",
+		(*control.Learning).UndoEdit)
 	Decks = learning("GET /api/v1/learn/decks", "List decks with their due counts and settings",
 		(*control.Learning).Decks)
 	AddDeck = learning("POST /api/v1/learn/decks", "Create a deck",
@@ -53,11 +61,18 @@ var (
 		(*control.Learning).RenameTag)
 	LearnStats = learning("GET /api/v1/learn/stats", "Return learning statistics, due counts of the coming days, and retention",
 		(*control.Learning).Stats)
+	FitMemory = learning("POST /api/v1/learn/fit", "Fit the memory model to the reviews, and use the result where it predicts them better",
+		(*control.Learning).Fit)
+	SimulateRetention = learning("GET /api/v1/learn/simulation", "Simulate what other values of the setting retention would cost and bring",
+		(*control.Learning).Simulate)
 	LearnSettings = learning("GET /api/v1/learn/settings", "Return the settings of Learn",
 		(*control.Learning).Settings)
 	ChangeLearnSettings = learning("PATCH /api/v1/learn/settings", "Update the settings of Learn",
 		(*control.Learning).ChangeSettings)
 )
+
+// maxOffline is the maximum size of what a device takes along, in bytes.
+const maxOffline = 32 << 20
 
 // learning returns an operation on knowledge points, which keys of scope learn may call, too.
 func learning[In, Out any](pattern, summary string,
@@ -72,7 +87,10 @@ func learning[In, Out any](pattern, summary string,
 // learnOperations adds the operations on knowledge points. Keys of scope learn may call them, too.
 func (s *Server) learnOperations() {
 	s.operate(LearnPoints, AddPoint, LearnPoint, ChangePoint, DeletePoint, RestorePoint, ReschedulePoint,
-		PointHistory, RevealAnswer, JudgeAnswer, NextQuestion, ReviewQueue, Review, UndoReview, Decks, AddDeck,
-		Deck, ChangeDeck, RemoveDeck, Tags, RenameTag, LearnStats, LearnSettings, ChangeLearnSettings)
+		PointHistory, RevealAnswer, JudgeAnswer, NextQuestion, ReviewQueue, Review, UndoReview,
+		OfflineQueue, SyncReviews, EditPoints, UndoEdit,
+		Decks, AddDeck, Deck, ChangeDeck, RemoveDeck, Tags, RenameTag, LearnStats, FitMemory, SimulateRetention,
+		LearnSettings, ChangeLearnSettings)
 	s.learnFileOperations()
+	s.learnMediaOperations()
 }

@@ -40,6 +40,9 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 		`{"question":"q","answer":"a","tags":[` + long(300) + `]}`,
 		`{"question":"q","answer":"a","tags":["` + strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyz", ""),
 			`","`) + `"]}`,
+		`7`, `null`, `"q: a"`, `["q","a"]`, `{"question":{"text":"q"},"answer":"a"}`, `{"question":"q","answer":["a"]}`,
+		`{"question":null,"answer":"a"}`, `{"question":"q","answer":"a","deck":[]}`,
+		`{"question":"q","answer":"a","tags":{"a":1}}`, `{"question":"q","answer":"a","tags":[["a"]]}`,
 	}
 	var made struct {
 		Created []string
@@ -49,7 +52,7 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 		}
 	}
 	call("create_knowledge_points", `{"points":[{"question":"first","answer":"a"},`+strings.Join(wrong, ",")+
-		`,{"question":"last","answer":"a","deck":"d","tags":["t"]}]}`, &made)
+		`,{"question":"last","answer":42,"deck":"d","tags":"t"}]}`, &made)
 	if len(made.Created) != 2 || len(made.Errors) != len(wrong) {
 		t.Fatalf("made %.2000v", made)
 	}
@@ -63,8 +66,8 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 		Errors      map[string]string
 	}
 	call("reschedule_knowledge_points", `{"in_days":3,"ids":["`+made.Created[0]+`","",`+long(200)+`,"`+made.Created[1]+
-		`"]}`, &moved)
-	if len(moved.Rescheduled) != 2 || len(moved.Errors) != 2 {
+		`",7,null,{"id":"x"}]}`, &moved)
+	if len(moved.Rescheduled) != 2 || len(moved.Errors) != 5 {
 		t.Errorf("moved %v", moved)
 	}
 }

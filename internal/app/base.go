@@ -138,6 +138,8 @@ func kinds(base *Base) []hub.Kind {
 				openai.CheckBot(ctx, r, hub.CheckName(b), b.Number, *settings.(*openai.Settings), state.Problem)
 			},
 			Speculative: true,
+			Model:       func(settings any) string { return settings.(*openai.Settings).Model },
+			Sees:        func(settings any) bool { return settings.(*openai.Settings).Sees() },
 			// The wearers of one bot must not flood a paid service.
 			Limits: hub.Limits{Concurrent: 16, Waiting: 64},
 		},

@@ -41,6 +41,7 @@ func demoConfig(c *config.Config) *config.Config {
 
 const (
 	msgDemoBot      = i18n.Message("Lobster")
+	msgDemoRoom     = i18n.Message("Study")
 	msgDemoBotDoes  = i18n.Message("An assistant that says back what it is told")
 	msgDemoLoopback = i18n.Message("--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out")
 	msgDemoFolder   = i18n.Message("--demo keeps its data in a folder of its own; leave the database URL out")
@@ -57,8 +58,8 @@ func demoAllowed(c *config.Config, addr net.Addr) error {
 	return nil
 }
 
-// seedDemo creates the demo's person, bot and key if they are missing. The bot is named in lang,
-// and keeps that name.
+// seedDemo creates the demo's person, bot and key if they are missing. The bot and the room of the
+// board are named in lang, and keep these names.
 func seedDemo(ctx context.Context, b *Base, lang i18n.Lang) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
@@ -84,12 +85,12 @@ func seedDemo(ctx context.Context, b *Base, lang i18n.Lang) error {
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return err
 	}
-	return seedBoard(ctx, b, p)
+	return seedBoard(ctx, b, p, msgDemoRoom.In(lang))
 }
 
 // seedBoard makes the demo person the owner of a voice board before its first call. The board uses
 // MQTT, so that it can be reached at any time.
-func seedBoard(ctx context.Context, b *Base, p store.Person) error {
+func seedBoard(ctx context.Context, b *Base, p store.Person, room string) error {
 	d, code, err := b.Accounts.DeviceSeen(ctx, store.DeviceCall{
 		Kind: xiaozhi.Kind, Hardware: DemoBoardMAC, Client: DemoBoardUUID, Article: "simulated", At: time.Now(),
 	})
@@ -97,7 +98,7 @@ func seedBoard(ctx context.Context, b *Base, p store.Person) error {
 		return err
 	}
 	if d, err = b.Accounts.ApproveByCode(ctx, account.NewDevice{Person: p.ID, Code: code, Name: DemoBoard,
-		Bot: 1}); err != nil {
+		Room: room, Bot: 1}); err != nil {
 		return err
 	}
 	return b.Store.Devices.SetTransport(ctx, d.Number, store.TransportMQTT)

@@ -86,6 +86,7 @@ func (e *examination) checkData(ctx context.Context) {
 	e.checkNodes(ctx)
 	points, err := LearnOptions(b, e.log)
 	learn.Check(ctx, e.Report, points, err, b.Registry)
+	e.checkAnki(ctx)
 }
 
 // reportOpenError reports why the data could not be opened.

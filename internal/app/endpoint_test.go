@@ -103,7 +103,7 @@ func newInstance(t *testing.T, o hubtest.Options) *instance {
 
 func testHandlers(m *mcp.Server, e http.Handler, nothing http.Handler) handlers {
 	return handlers{lingzhu: nothing, cable: nothing, connector: nothing, join: nothing, media: nothing, api: nothing,
-		metrics: nothing, ready: nothing, client: nothing,
+		metrics: nothing, ready: nothing, client: nothing, anki: nothing,
 		endpoint: e, mcp: m, pages: console.New(console.Options{Control: &control.Service{}})}
 }
 

@@ -23,8 +23,13 @@ import (
 
 // LearnOptions returns the configured options of Learn, without a model.
 func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
-	o := learn.Options{Store: b.Store, Logger: log, Zone: localZone()}
 	c := b.Config.Learn
+	fetcher, _, err := fetchers(b.Config, log, nil)
+	if err != nil {
+		return learn.Options{}, err
+	}
+	o := learn.Options{Store: b.Store, Logger: log, Zone: localZone(), MediaTotal: int64(c.MediaSize),
+		Dial: fetcher.Dial}
 	if zone, err := time.LoadLocation(c.TimeZone); err == nil && c.TimeZone != "" {
 		o.Zone = zone
 	}

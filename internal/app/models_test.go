@@ -25,6 +25,21 @@ func (d *deal) state(b store.Bot) (s control.BotStatus) {
 	return s
 }
 
+// Pictures are offered to models that can see them.
+func TestPicturesAreForThoseWhoSee(t *testing.T) {
+	d := newDeal(t)
+	for images, want := range map[string]bool{"": true, "true": true, "false": false} {
+		set := map[string]string{"base_url": d.known + "/v1", "model": "m"}
+		if images != "" {
+			set["images"] = images
+		}
+		text := d.open("/bots/" + strconv.FormatInt(d.bot(set).Number, 10) + "/chat")
+		if got := strings.Contains(text, "You can send pictures too."); got != want {
+			t.Errorf("images %q: pictures are offered: %v", images, got)
+		}
+	}
+}
+
 // A probe finds that a model that was never asked is failing, and shows it on every page. One that
 // lists its models is ready. Neither gets a question.
 func TestModelsAreLookedAt(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/oauth"
 	"patchbay/internal/plug/eyeclaw/connector"
+	"patchbay/internal/plug/learn/ankiconnect"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/xiaozhi"
@@ -19,7 +20,7 @@ import (
 // handlers are the handlers that routes maps to paths.
 type handlers struct {
 	lingzhu, cable, connector, join, media, api, metrics, ready http.Handler
-	endpoint, client                                            http.Handler
+	endpoint, client, anki                                      http.Handler
 	mcp                                                         *mcp.Server
 	oauth                                                       *oauth.Service
 	boards                                                      *voiceBoards
@@ -57,6 +58,8 @@ func routes(d handlers) *http.ServeMux {
 	mux.HandleFunc("/api/mcp", d.mcp.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", d.mcp.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", d.mcp.ServeLearnMessages)
+	mux.Handle(ankiconnect.Path, d.anki)
+	mux.Handle(ankiconnect.Path+"/{$}", d.anki)
 	d.oauth.Register(mux)
 	mux.Handle("GET "+clientPath, d.client)
 	if d.boards != nil {

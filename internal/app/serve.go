@@ -62,8 +62,8 @@ type Options struct {
 	// OnServers is called before Ready with the console and the API server. It is for tests that
 	// walk through all of their pages and operations. It may be nil.
 	OnServers func(*console.Server, *api.Server)
-	// Now tells for which day it counts what boards use of speech engines. It is for tests; nil
-	// means [time.Now].
+	// Now is the clock of Learn, and tells for which day it counts what boards use of speech
+	// engines. It is for tests; nil means [time.Now].
 	Now func() time.Time
 	// TokenLife is the lifetime of OAuth access tokens; 0 means an hour. It is for tests.
 	TokenLife time.Duration
@@ -103,6 +103,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	if plain != nil {
 		defer plain.Close()
+	}
+	forAnki, err := listenAnki(c)
+	if err != nil {
+		return err
+	}
+	if forAnki != nil {
+		defer forAnki.Close()
 	}
 	if o.Demo {
 		if err := demoAllowed(c, listener.Addr()); err != nil {
@@ -235,13 +242,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	learning.Model, learning.Registerer = newModel(h), registry
+	learning.Now = o.Now
 	points := learn.New(learning)
 	if socket, err = h.Register(learn.ProviderRef(), &learn.Provider{Service: points}); err != nil {
 		return err
 	}
 	socket.SetTools(learn.Tools())
 	registerApprovals(h, base, glasses, log)
-	registerQuiz(h, points, base, log)
+	reviews := registerQuiz(h, points, base, glasses, log)
 	speaking, err := newSpeech(ctx, base, log, newSpeechMetrics(registry))
 	if err != nil {
 		return err
@@ -347,11 +355,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 
+	browsers := browsersOf(base, photos.Dial, registry, log)
 	pages := console.New(console.Options{
 		Registerer: registry,
 		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.ClientAddress,
 		Lang: i18n.Lang(c.Lang), Version: o.Version, Logger: log,
-		Learn:  points,
+		Learn: points, Push: browsers,
 		Secure: secure,
 	})
 
@@ -359,7 +368,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	anki := newAnkiConnect(people, streams, guard, addresses, programs, c, log, registry)
 	mux := routes(handlers{
+		anki:      anki,
 		connector: plugin, join: http.HandlerFunc(nodes.ServeJoin),
 		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
 		mcp: programs, oauth: consents, client: serveClient(c),
@@ -367,9 +378,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 			address: addresses.ClientAddress},
 		metrics: metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
 	})
-	server := newServer(observe.HandleRequests(log, registry,
-		onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes))))), log)
+	server := newServer(observe.HandleRequests(log, registry, orAnki(refuseWhileDraining(&ready, messages, anki),
+		onlyHTTPS(c, refuseWhileDraining(&ready, messages, devices.refuse(orGateway(mux, nodes)))))), log)
 	remote := newServer(server.Handler, log) // for clients that come through relays
+	cards := newAnkiServer(server.Handler, c.Learn.AnkiKey, log)
 	limited := newPerAddressListener(listener, c.Limits.Connections, proxies, registry)
 	redirects, err := newRedirects(certificates, c, server.Handler, log)
 	if err != nil {
@@ -406,6 +418,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if plain != nil {
 		running.Go(func() error { return serveHTTP(redirects, limited.with(plain), nil) })
 	}
+	if forAnki != nil {
+		running.Go(func() error { return serveHTTP(cards, limited.with(forAnki), nil) })
+	}
 	if certificates != nil {
 		running.Go(func() error { return certificates.Run(stop) })
 	}
@@ -425,7 +440,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return disk.run(stop) })
 	running.Go(func() error { return devices.Run(stop) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
-	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
+	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, browsers, photos.Dial, log)) })
+	running.Go(func() error { return reviews.Run(stop) })
+	running.Go(func() error { return points.RunFits(stop, recordFits(people)) })
 	running.Go(func() error { return voices.Run(stop) })
 	running.Go(func() error { return speaking.Run(stop) })
 	running.Go(func() error { return people.Count(stop) })
@@ -450,6 +467,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		cable.Shutdown(limit)    //nolint:errcheck // the rest ends with the process
 		nodes.Shutdown(limit)    //nolint:errcheck // the rest ends with the process
 		redirects.Shutdown(last) //nolint:errcheck // the rest ends with the process
+		cards.Shutdown(last)     //nolint:errcheck // the rest ends with the process
 		// Shut down last: until then clients get a message that the server is stopping.
 		var away sync.WaitGroup
 		away.Go(func() {

@@ -91,28 +91,35 @@ func (b *billing) start() (stop func()) {
 
 // board returns the board, which is approved when it calls for the first time.
 func (b *billing) board(ctx context.Context) *boards.Board {
+	return b.boardWith(ctx, boards.Options{}, func(boards.Event) {})
+}
+
+// boardWith is [billing.board] with options, and what else is done with its events.
+func (b *billing) boardWith(ctx context.Context, o boards.Options, event func(boards.Event)) *boards.Board {
 	t := b.t
 	t.Helper()
-	board := boards.New(boards.Options{OTA: b.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, Lang: "en-US",
-		MAC: b.mac, UUID: "6d1f4b6e-0a3c-4a52-9d4b-3f0f1f6c1a01",
-		OnEvent: func(e boards.Event) {
-			if e.Kind != boards.EventCode {
-				return
-			}
-			var err error
-			if b.owner, err = b.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse"); err != nil {
-				return // the code was renewed
-			}
-			b.bot.Owner = b.owner.ID
-			bot, _, err := b.base.Registry.Add(ctx, b.bot)
-			if err == nil {
-				b.device, err = b.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: b.owner.ID, Code: e.Text,
-					Name: "desk", Bot: bot.Number})
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}})
+	o.OTA, o.Scale, o.Slack, o.Lang, o.MAC = b.url+"/xiaozhi/ota/", 0.01, time.Minute, "en-US", b.mac
+	o.UUID = "6d1f4b6e-0a3c-4a52-9d4b-3f0f1f6c1a01"
+	o.OnEvent = func(e boards.Event) {
+		if e.Kind != boards.EventCode {
+			event(e)
+			return
+		}
+		var err error
+		if b.owner, err = b.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse"); err != nil {
+			return // the code was renewed
+		}
+		b.bot.Owner = b.owner.ID
+		bot, _, err := b.base.Registry.Add(ctx, b.bot)
+		if err == nil {
+			b.device, err = b.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: b.owner.ID, Code: e.Text,
+				Name: "desk", Bot: bot.Number})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	board := boards.New(o)
 	t.Cleanup(board.Close)
 	must(t, board.Boot(ctx))
 	return board

@@ -59,6 +59,7 @@ func (w *setup) rows() map[string][]string {
 	delete(all, "learn_words")
 	delete(all, "audit_chains") // links of rows, which are compared themselves
 	delete(all, "audit_links")
+	delete(all, "push_keys")  // made when somebody first opens the settings of Learn
 	delete(all, "shim_nodes") // updated by the server, which tries to join ada's gateway
 	for table, list := range all {
 		all[table] = slices.DeleteFunc(list, func(row string) bool {

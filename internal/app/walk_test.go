@@ -214,6 +214,9 @@ func (w *setup) settle() {
 			Tags: []string{"tag-" + mark}, InPlan: true, Created: now, Updated: now, Words: []string{mark}},
 		Sittings: []store.Sitting{{ID: uuid.NewString(), Day: 1, Number: 1, Created: now}},
 	}}))
+	w.of["learn/name"] = mark + ".png"
+	w.must(b.Store.Learn.SaveMedia(ctx, w.ada.ID, &store.MediaFile{Name: w.of["learn/name"], Type: "image/png",
+		Added: now}, []byte(mark)))
 	w.must(b.Store.AdminEvents.Add(ctx, store.AdminEvent{ID: uuid.Must(uuid.NewV7()).String(), At: now,
 		Person: w.ada.ID, Name: mark, Action: "person.added", About: mark}))
 
@@ -407,8 +410,8 @@ func (w *setup) fill(r walked) (path string, own bool) {
 
 // nobodys are wildcards for things that are the same for everybody.
 var (
-	nobodys = []string{"path", "asset"}
-	shared  = map[string]string{"path": "glasses"}
+	nobodys = []string{"path", "asset", "section", "picture"}
+	shared  = map[string]string{"path": "glasses", "section": "learn", "picture": "img/console-home.png"}
 )
 
 // unwalked are routes that would end the walk.

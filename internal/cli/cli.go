@@ -171,19 +171,22 @@ type cli struct {
 	Calls callsCmd `cmd:"" group:"tools" help:"List tool calls with caller and outcome."`
 
 	Learn struct {
-		Add    learnAddCmd    `cmd:"" help:"Add knowledge points."`
-		List   learnListCmd   `cmd:"" help:"List or search knowledge points."`
-		Show   learnShowCmd   `cmd:"" help:"Show a knowledge point, its schedule and its history."`
-		Edit   learnEditCmd   `cmd:"" help:"Change a knowledge point."`
-		Rm     learnRmCmd     `cmd:"" help:"Delete or restore knowledge points."`
-		Review learnReviewCmd `cmd:"" help:"Review due knowledge points in this terminal."`
-		Undo   learnUndoCmd   `cmd:"" help:"Undo the last review."`
-		Stats  learnStatsCmd  `cmd:"" help:"Show learning statistics and upcoming reviews."`
-		Import learnImportCmd `cmd:"" help:"Import knowledge points from a file."`
-		Export learnExportCmd `cmd:"" help:"Export knowledge points to a file."`
-		Set    learnSetCmd    `cmd:"" help:"Show or change the learning settings."`
-		Deck   learnDeckCmd   `cmd:"" help:"List decks, or change a deck."`
-		Mcp    learnMcpCmd    `cmd:"" help:"Run an MCP server on standard input and output, for desktop programs."`
+		Add      learnAddCmd      `cmd:"" help:"Add knowledge points."`
+		List     learnListCmd     `cmd:"" help:"List or search knowledge points."`
+		Show     learnShowCmd     `cmd:"" help:"Show a knowledge point, its schedule and its history."`
+		Edit     learnEditCmd     `cmd:"" help:"Change a knowledge point."`
+		Rm       learnRmCmd       `cmd:"" help:"Delete or restore knowledge points."`
+		Bulk     learnBulkCmd     `cmd:"" help:"Change all knowledge points that match a query, or undo the last such change."`
+		Review   learnReviewCmd   `cmd:"" help:"Review due knowledge points in this terminal."`
+		Undo     learnUndoCmd     `cmd:"" help:"Undo the last review."`
+		Stats    learnStatsCmd    `cmd:"" help:"Show learning statistics and upcoming reviews."`
+		Fit      learnFitCmd      `cmd:"" help:"Fit the memory model to your reviews."`
+		Simulate learnSimulateCmd `cmd:"" help:"Simulate what another retention would cost."`
+		Import   learnImportCmd   `cmd:"" help:"Import knowledge points from a file."`
+		Export   learnExportCmd   `cmd:"" help:"Export knowledge points to a file."`
+		Set      learnSetCmd      `cmd:"" help:"Show or change the learning settings."`
+		Deck     learnDeckCmd     `cmd:"" help:"List decks, or change a deck."`
+		Mcp      learnMcpCmd      `cmd:"" help:"Run an MCP server on standard input and output, for desktop programs."`
 	} `cmd:"" group:"learn" help:"Knowledge points and their reviews."`
 
 	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`

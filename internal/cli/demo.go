@@ -12,6 +12,7 @@ import (
 
 type demoCmd struct {
 	Lang string `help:"Language of the demo, such as en; default: the terminal's." enum:"${languages}," default:""`
+	Deck string `help:"Only write the deck of the learner's day into this file, which learn import and Anki read." placeholder:"FILE"`
 }
 
 // Help returns the command's detailed help with examples.
@@ -21,7 +22,8 @@ func (demoCmd) Help() string {
 Examples:
 
     patchbay demo
-    patchbay demo --lang en --json`
+    patchbay demo --lang en --json
+    patchbay demo --deck demo.apkg`
 }
 
 // demoLimit is the timeout of the whole demo.
@@ -31,6 +33,9 @@ const demoLimit = 2 * time.Minute
 func (c *demoCmd) Run(ctx context.Context, sh *shell) (err error) {
 	if c.Lang != "" {
 		sh.lang = i18n.Lang(c.Lang)
+	}
+	if c.Deck != "" {
+		return writeDemoFile(c.Deck, sh)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, demoLimit,
 		errors.New("the demo takes too long; is this machine very busy?"))
@@ -85,14 +90,18 @@ var demoSteps = []demoStep{
 		i18n.Message("It remembers the conversation, and requests a photo from the glasses when it needs one."), playModel},
 	{"tools", i18n.Message("A model calls a tool, and so does a program"),
 		i18n.Message("An external MCP server is connected; bots and programs use its tools, and every call is recorded."), playTools},
-	{"learn", i18n.Message("Knowledge points, reviewed with the glasses on"),
-		i18n.Message("A program adds knowledge points, and the glasses ask about them; the recall quality sets the date of the next review."), playLearn},
 	{"board", i18n.Message("A voice board shows its pairing code, is called, takes a photo, and repeats what it hears"),
 		i18n.Message("A XiaoZhi board can be reached over MQTT even when nobody talks to it; its audio uses UDP."),
 		playBoard},
 	{"voice", i18n.Message("A person talks to the board, and its bot answers aloud"),
 		i18n.Message("A speech engine, here a simulated one, turns speech into text and the answer into speech; the record of the turn has where the time went."),
 		playVoice},
+	{"morning", i18n.Message("A learner's day: the morning, with the glasses on"),
+		i18n.Message("A deck comes from Anki with pictures, sounds, formulas and clozes; the glasses ask what is due."), playMorning},
+	{"kitchen", i18n.Message("A learner's day: at noon in the kitchen"),
+		i18n.Message("A program makes a card of a photo, and the board asks words by voice while its owner cooks."), playKitchen},
+	{"evening", i18n.Message("A learner's day: the train, and the evening at the desk"),
+		i18n.Message("Reviews without a network are merged later; the memory model is fitted to the learner's own reviews."), playEvening},
 	{"nodes", i18n.Message("OpenClaw: a node, a node with a setup code, an operator, an agent"),
 		i18n.Message("OpenClaw nodes connect and their tools can be used by everybody; operators see all devices and tool servers as nodes; an agent can be a bot."), playNodes},
 	{"late", i18n.Message("A late answer"),

@@ -33,27 +33,19 @@ const (
 // playConsole signs the owner in to the console with a password, and checks that its pages show the
 // results of the demo.
 func playConsole(ctx context.Context, st *demoRun) error {
-	password := strings.ToLower(rand.Text()[:12])
-	if _, err := api.SetPersonPassword.Call(ctx, st.at, control.PersonPassword{
-		PersonRef: control.PersonRef{Person: st.person.ID}, Password: password}); err != nil {
-		return err
-	}
-	jar, err := cookiejar.New(nil)
+	b, password, err := st.browser(ctx)
 	if err != nil {
 		return err
 	}
-	b := &demoBrowser{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
 	defer b.http.CloseIdleConnections()
 	st.line("⇢", st.url+"/  "+msgSignIn.In(st.sh.lang, st.person.Name, password))
 	if err := b.signIn(ctx, "not "+password); err == nil {
 		return errors.New("a wrong password is let in")
 	}
-	if err := b.signIn(ctx, password); err != nil {
-		return err
-	}
 	st.line("⇠", msgSignedIn.In(st.sh.lang))
 	for _, p := range []struct{ path, what string }{
 		{"/bots", msgLobster.In(st.sh.lang)}, {"/devices", msgKitchen.In(st.sh.lang)}, {"/activity/calls", toolLamp},
+		{"/learn/decks", st.learner.deck.Formulas},
 	} {
 		if err := b.read(ctx, p.path, p.what); err != nil {
 			return err
@@ -62,6 +54,21 @@ func playConsole(ctx context.Context, st *demoRun) error {
 	}
 	st.note = msgConsoleNote.In(st.sh.lang, took(b.slowest))
 	return nil
+}
+
+// browser returns a browser in which the owner is signed in, and the password, which is set anew.
+func (st *demoRun) browser(ctx context.Context) (*demoBrowser, string, error) {
+	password := strings.ToLower(rand.Text()[:12])
+	if _, err := api.SetPersonPassword.Call(ctx, st.at, control.PersonPassword{
+		PersonRef: control.PersonRef{Person: st.person.ID}, Password: password}); err != nil {
+		return nil, "", err
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, "", err
+	}
+	b := &demoBrowser{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
+	return b, password, b.signIn(ctx, password)
 }
 
 // demoBrowser is a minimal browser.

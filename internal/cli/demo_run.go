@@ -25,6 +25,8 @@ type demoRun struct {
 	key     string // for glasses
 	model   *demoModel
 	kitchen *demoKitchen
+	speech  *demoSpeech
+	learner learner
 	stops   []func() error
 	answers []answered // answers of this step
 	voice   *spoken    // what was spoken in this step

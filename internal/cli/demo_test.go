@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,13 +16,17 @@ func TestDemo(t *testing.T) {
 			t.Parallel()
 			text := d.ok("demo", "--lang", lang)
 			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "⟶ take_navigation", "已经开始导航去动物园。", "你叫小明",
-				"我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
+				"我看了温度计，书房: 21.5 °C。", "› 复习唐诗", "第 1 题，还剩 2 题：床前", "复习完了！这次 4 题，忘了 1 题。", "⇢ create_knowledge_point 这张照片是在哪里拍的？",
+				"› [语音：复习单词]", "“厨房”说：答案：", "再撤销 8 个", "/learn/decks 上有“公式”", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.7 秒",
 				"厨房听到：早上好！", "早上好，今天是晴天。", "机器人说出第一个字",
 				"挖好了，深 30 厘米。", "挖好了，深 10 厘米。", "“厨房”自己说", "‹ 你好，龙虾！", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "用户名 ada，密码 ", "/devices 上有“厨房”",
 				"/activity/calls 上有“home_set_lamp”", "全部通过"}
 			if lang == "en" {
 				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses",
-					"of the night;", "⟶ take_navigation", "I have started navigation to the zoo. Have fun!", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O",
+					"of the night;", "⟶ take_navigation", "I have started navigation to the zoo. Have fun!", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "36 cards in 5 decks", "a formula: Euler's identity", "› quiz me on Poem", "All done! 4 reviewed, 1 forgotten.",
+					"and came back in the same review", "a card with the photo", "› [spoken: quiz me on Words]",
+					"kitchen says: Answer: ", "twice; each counts once", "undone again for 8", "log-loss",
+					"today: 8 reviews, 2 forgotten", "/learn/decks displays “Formulas”",
 					"it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.7 s of speech", "kitchen hears: Good morning!",
 					"of sound: Good morning! It is sunny today.", "first words of the bot after", "A hole 30 cm deep was dug", "A hole 10 cm deep was dug",
 					"“kitchen” sent a notice", "‹ Hello, Claw!", "⇠ Welcome back",
@@ -62,7 +67,7 @@ func checkDemoJSON(t *testing.T, d *desk) {
 		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin connector model tools learn board voice nodes late console" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin connector model tools board voice morning kitchen evening nodes late console" {
 		t.Errorf("the steps are %s", got)
 	}
 }
@@ -107,6 +112,15 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 		{"voice without a board", func(st *demoRun) error {
 			return playVoice(t.Context(), st)
 		}, "there is no board"},
+		{"a learner without a board", func(st *demoRun) error {
+			return playKitchen(t.Context(), st)
+		}, "there is no board"},
+		{"an evening without the reviews of the morning", func(st *demoRun) error {
+			if err := st.importDeck(t.Context()); err != nil {
+				return err
+			}
+			return playEvening(t.Context(), st)
+		}, "the statistics have 2 reviews today"},
 		{"nodes without a board", func(st *demoRun) error {
 			return playNodes(t.Context(), st)
 		}, "there is no board"},
@@ -131,6 +145,20 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 				t.Errorf("the step ends with %v, want an error with %q", err, c.wrong)
 			}
 		})
+	}
+}
+
+// The deck of the demo is written into a new file, which learn import reads.
+func TestDemoDeck(t *testing.T) {
+	d := blankDesk(t)
+	file := filepath.Join(t.TempDir(), "demo.apkg")
+	if text := d.ok("demo", "--deck", file); !strings.Contains(text, "36 cards") {
+		t.Errorf("it says %s", text)
+	}
+	d.failing(exitFailed, "", []string{"demo", "--deck", file}, "file exists")
+	d.ok("user", "add", "ada")
+	if text := d.ok("learn", "import", file); !strings.Contains(text, "36 added") {
+		t.Errorf("the import says %s", text)
 	}
 }
 

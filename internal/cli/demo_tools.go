@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,9 +213,6 @@ func (p *demoProgram) call(ctx context.Context, name string, args map[string]any
 	return r.Content[0].Text, nil
 }
 
-// programLimit is the maximum size of a response, in bytes.
-const programLimit = 1 << 20
-
 // ask sends one request, in the revision of the protocol that needs no handshake.
 func (p *demoProgram) ask(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
 	if params == nil {
@@ -230,35 +224,20 @@ func (p *demoProgram) ask(ctx context.Context, method string, params map[string]
 		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "desk", "version": "1"},
 	}
 	p.id++
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.id, "method": method, "params": params})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.st.url+"/mcp", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range map[string]string{
-		"Authorization": "Bearer " + p.key, "Content-Type": "application/json",
-		"Accept":               "application/json, text/event-stream",
+	header := map[string]string{
+		"Authorization": "Bearer " + p.key, "Accept": "application/json, text/event-stream",
 		"MCP-Protocol-Version": protocolPage, "Mcp-Method": method,
-	} {
-		req.Header.Set(name, value)
 	}
 	if name, ok := params["name"].(string); ok {
-		req.Header.Set("Mcp-Name", name)
+		header["Mcp-Name"] = name
 	}
-	resp, err := (&http.Client{}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
 	var m struct {
 		Result json.RawMessage
 		Error  *struct{ Message string }
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, programLimit)).Decode(&m); err != nil {
-		return nil, fmt.Errorf("%s is answered %s: %w", method, resp.Status, err)
+	if err := postJSON(ctx, p.st.url+"/mcp", header, map[string]any{"jsonrpc": "2.0", "id": p.id, "method": method,
+		"params": params}, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	if m.Error != nil {
 		return nil, errors.New(m.Error.Message)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
@@ -76,18 +77,30 @@ func playVoice(ctx context.Context, st *demoRun) error {
 	return nil
 }
 
-// startSpeech starts a speech engine that understands always the same and speaks in tones, and
-// makes it the server's.
+// demoSpeech is a speech engine that understands always the text that was given last, and speaks in
+// tones. It is safe for concurrent use.
+type demoSpeech struct {
+	text   atomic.Pointer[string]
+	faster atomic.Int32 // how much faster than people it speaks
+}
+
+// hear sets the text that is understood.
+func (s *demoSpeech) hear(text string) { s.text.Store(&text) }
+
+// startSpeech starts a speech engine, and makes it the server's.
 func (st *demoRun) startSpeech(ctx context.Context) error {
 	engine, err := openaitest.Start("127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	st.stops = append(st.stops, func() error { engine.Close(); return nil })
-	engine.Transcript = func([]int16) string { return msgMorning.In(st.sh.lang) }
-	engine.Sound = func(text string) []int16 { // twice as fast, so that the demo is short
+	st.speech = &demoSpeech{}
+	st.speech.faster.Store(2)
+	st.speech.hear(msgMorning.In(st.sh.lang))
+	engine.Transcript = func([]int16) string { return *st.speech.text.Load() }
+	engine.Sound = func(text string) []int16 { // faster than people, so that the demo is short
 		tone := openaitest.Tone(text)
-		return tone[:len(tone)/2]
+		return tone[:len(tone)/int(st.speech.faster.Load())]
 	}
 	set, err := api.SetUpVoice.Call(ctx, st.at, control.VoiceSetup{URL: engine.URL, Key: openaitest.Key})
 	if err != nil {

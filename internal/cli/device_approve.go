@@ -12,6 +12,7 @@ import (
 type deviceApproveCmd struct {
 	Code        []string `arg:"" help:"The six-digit pairing code that the device shows and says; spaces and dashes are ignored."`
 	Name        string   `help:"Name of the device; default: generated." placeholder:"NAME"`
+	Room        string   `help:"Room in which the device is." placeholder:"NAME"`
 	Bot         string   `help:"Number or name of the bot that answers the device." placeholder:"BOT"`
 	User        string   `help:"Owner of the device; optional if there is only one account." placeholder:"NAME"`
 	targetFlags `embed:""`
@@ -19,12 +20,12 @@ type deviceApproveCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (deviceApproveCmd) Help() string {
-	return `A device without an owner shows a pairing code when it starts. Whoever enters the code becomes its owner, and the device connects within 30 seconds. A device that was erased shows a code too; it keeps its name and its bot.
+	return `A device without an owner shows a pairing code when it starts. Whoever enters the code becomes its owner, and the device connects within 30 seconds. A device that was erased shows a code too; it keeps its name, its room and its bot.
 
 Examples:
 
     patchbay device approve 123456
-    patchbay device approve 123 456 --name kitchen --bot qwen
+    patchbay device approve 123 456 --name speaker --room kitchen --bot qwen
     patchbay device approve 123-456 --user ada --json`
 }
 
@@ -40,7 +41,8 @@ const (
 func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
 	return c.connect(ctx, sh, func(at *conn) error {
 		d, err := api.ApproveDevice.Call(ctx, at.Client,
-			control.Approval{Code: strings.Join(c.Code, ""), Name: c.Name, Bot: c.Bot, User: c.User})
+			control.Approval{Code: strings.Join(c.Code, ""), Name: c.Name, Room: c.Room, Bot: c.Bot,
+				User: c.User})
 		if err != nil {
 			return err
 		}

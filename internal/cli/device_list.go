@@ -63,6 +63,7 @@ func (c *conn) devices(ctx context.Context) ([]deviceRow, error) {
 }
 
 const (
+	msgRoom        = i18n.Message("ROOM")
 	msgTransport   = i18n.Message("TRANSPORT")
 	msgFirmware    = i18n.Message("FIRMWARE")
 	msgHeard       = i18n.Message("LAST SEEN")
@@ -90,12 +91,12 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 				note = msgShowsCode.In(sh.lang)
 			}
 			cells = append(cells, []string{
-				strconv.FormatInt(r.Number, 10), r.Name, r.OwnerName, r.BotName, r.Uses, sh.deviceState(r),
+				strconv.FormatInt(r.Number, 10), r.Name, r.Room, r.OwnerName, r.BotName, r.Uses, sh.deviceState(r),
 				plain(r.Version), sh.when(r.Seen), note,
 			})
 		}
-		sh.table([]i18n.Message{msgID, msgName, msgOwner, msgBot, msgTransport, msgState, msgFirmware, msgHeard,
-			i18n.Message("")}, cells)
+		sh.table([]i18n.Message{msgID, msgName, msgRoom, msgOwner, msgBot, msgTransport, msgState, msgFirmware,
+			msgHeard, i18n.Message("")}, cells)
 	})
 }
 

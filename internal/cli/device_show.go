@@ -98,6 +98,7 @@ func (v *deviceView) ask(ctx context.Context, sh *shell, at *conn) error {
 const (
 	msgHeadDevice  = i18n.Message("Device %d: %s (%s, %s)")
 	msgItsOwner    = i18n.Message("owner")
+	msgItsRoom     = i18n.Message("room")
 	msgItsBot      = i18n.Message("bot")
 	msgItsHardware = i18n.Message("hardware")
 	msgItsArticle  = i18n.Message("what")
@@ -122,8 +123,8 @@ func (sh *shell) showDevice(v deviceView) {
 		name  i18n.Message
 		value string
 	}{
-		{msgItsOwner, v.OwnerName}, {msgItsBot, v.BotName}, {msgItsHardware, v.Hardware}, {msgItsArticle, v.Article},
-		{msgItsFamily, v.Family},
+		{msgItsOwner, v.OwnerName}, {msgItsRoom, v.Room}, {msgItsBot, v.BotName}, {msgItsHardware, v.Hardware},
+		{msgItsArticle, v.Article}, {msgItsFamily, v.Family},
 		{msgItsFirmware, v.Version}, {msgItsLanguage, v.Language}, {msgItsWay, v.Uses}, {msgItsAddress, v.Address},
 		{msgItsApproval, sh.when(v.Approved)}, {msgItsLast, sh.when(v.Seen)},
 	} {

@@ -79,9 +79,13 @@ func TestDeviceCommands(t *testing.T) {
 	if got := d.ok("device", "set", "kitchen", "transport=mqtt"); !strings.Contains(got, "mqtt") {
 		t.Errorf("set says %q", got)
 	}
+	if got := d.ok("device", "set", "kitchen", "room= my kitchen "); got != "Device 1 (kitchen) is in this room now: my kitchen.\n" {
+		t.Errorf("set says %q", got)
+	}
 	var row deviceRow
-	d.json(&row, "device", "approve", shows(t, b, "aa:bb:cc:00:00:02", "client-2"), "--name", "bath", "--bot", "1")
-	if row.Number != 2 || row.BotName != "parrot" || row.OwnerName != "ada" || row.Online != nil ||
+	d.json(&row, "device", "approve", shows(t, b, "aa:bb:cc:00:00:02", "client-2"), "--name", "bath", "--room", "upstairs",
+		"--bot", "1")
+	if row.Number != 2 || row.Room != "upstairs" || row.BotName != "parrot" || row.OwnerName != "ada" || row.Online != nil ||
 		row.Mute != control.MuteEngines {
 		t.Errorf("approved is %+v", row)
 	}
@@ -90,7 +94,7 @@ func TestDeviceCommands(t *testing.T) {
 	if len(rows) != 2 || rows[0].Transport != "mqtt" || rows[0].BotName != "parrot" || rows[1].Name != "bath" {
 		t.Errorf("listed are %+v", rows)
 	}
-	if got := d.ok("device", "list"); !strings.Contains(got, "1   kitchen  ada    parrot  mqtt       –      2.0.3") {
+	if got := d.ok("device", "list"); !strings.Contains(got, "1   kitchen  my kitchen  ada    parrot  mqtt       –      2.0.3") {
 		t.Errorf("the list is\n%s", got)
 	}
 	var view deviceView
@@ -99,7 +103,7 @@ func TestDeviceCommands(t *testing.T) {
 		t.Errorf("shown is %+v", view)
 	}
 	shown := d.ok("device", "show", "kitchen")
-	for _, want := range []string{"Device 1: kitchen (xiaozhi, –)\n", "\n  owner      ada\n",
+	for _, want := range []string{"Device 1: kitchen (xiaozhi, –)\n", "\n  owner      ada\n", "\n  room       my kitchen\n",
 		"\n  hardware   " + kitchenMAC + "\n", "\n  transport  mqtt\n"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is not in\n%s", want, shown)
@@ -128,6 +132,10 @@ func TestDeviceCommands(t *testing.T) {
 	}
 	if d.json(&row, "device", "set", "kitchen", "transport=default", "--json"); row.Number != 1 {
 		t.Errorf("set is %+v", row)
+	}
+	if got := d.ok("device", "set", "kitchen", "room=", "transport="); got != "Device 1 (kitchen) is in no room now.\n"+
+		"Device 1 (kitchen) uses this transport after its next restart: default.\n" {
+		t.Errorf("set says %q", got)
 	}
 	for _, secret := range []string{"client-1", "code_hash", code} {
 		if all := shown + d.ok("device", "list", "--json") + d.ok("device", "show", "kitchen",

@@ -177,7 +177,7 @@ func TestDoctorOnTools(t *testing.T) {
 	d, _ := withLamp(t)
 	all := d.examine(exitOK)
 	want(t, all, "upstream lamp", check.OK, "tools: 7")
-	want(t, all, "tools", check.OK, "36 allowed, 1 denied or dangerous")
+	want(t, all, "tools", check.OK, "40 allowed, 1 denied or dangerous")
 
 	d.ok("bot", "set", "parrot", "mcp_open=true")
 	d.ok("tool", "deny", "lmap_*")

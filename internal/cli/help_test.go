@@ -123,7 +123,7 @@ func TestHelpTranslations(t *testing.T) {
 		"help bot show": {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
 		"serve --help": {"xiaozhi 的设置：", "选项优先于环境变量", "设备没有说明语言时使用的语言。允许：", "存放 --secret 的值的文件。",
 			"=false 关闭。", "\n例子：\n"},
-		"tool deny --help": {"主人的任何程序和机器人都看不到这个工具"},
+		"tool deny --help": {"所有者的任何程序和机器人都看不到这个工具"},
 	} {
 		got := d.ok(strings.Fields(args)...)
 		for _, w := range want {

@@ -14,8 +14,10 @@ import (
 
 type learnExportCmd struct {
 	File       string `arg:"" optional:"" help:"The file; - or none: standard output."`
-	Format     string `help:"Format: json (all data), csv, md or apkg (Anki); default: by the file name." enum:",json,csv,md,apkg" default:"" placeholder:"FORMAT"`
+	Format     string `help:"Format: json (all data), csv, md, apkg (Anki) or colpkg (a whole collection of Anki); default: by the file name." enum:",json,csv,md,apkg,colpkg" default:"" placeholder:"FORMAT"`
 	Deck       string `help:"Only this deck." placeholder:"DECK"`
+	Generation string `help:"Which programs read a package of Anki: legacy (all of them) or newest (Anki since 2.1.50)." enum:"legacy,newest" default:"legacy" placeholder:"GENERATION"`
+	NoMedia    bool   `help:"Leave out pictures and sounds."`
 	learnFlags `embed:""`
 }
 
@@ -27,6 +29,7 @@ Examples:
 
     patchbay learn export backup.json
     patchbay learn export german.apkg --deck German
+    patchbay learn export everything.colpkg --generation newest
     patchbay learn export --format csv | less`
 }
 
@@ -41,13 +44,14 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	write := func(w io.Writer) (n int, err error) {
 		err = c.open(ctx, sh, func(l learnCaller) (err error) {
-			n, err = l.export(ctx, control.LearnExport{User: c.User, Format: format, Deck: c.Deck}, w)
+			n, err = l.export(ctx, control.LearnExport{User: c.User, Format: format, Deck: c.Deck,
+				Generation: c.Generation, NoMedia: c.NoMedia}, w)
 			return err
 		})
 		return n, err
 	}
 	if toOutput {
-		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
+		if _, ok := terminal(sh.stdout); ok && strings.HasSuffix(format, "pkg") {
 			return usage(i18n.Message("an Anki package cannot be written to a terminal; give a file name"))
 		}
 		_, err := write(sh.stdout)
@@ -72,12 +76,12 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 		return "json", nil
 	}
 	switch ext := strings.ToLower(filepath.Ext(c.File)); ext {
-	case ".json", ".csv", ".md", ".apkg":
+	case ".json", ".csv", ".md", ".apkg", ".colpkg":
 		return ext[1:], nil
 	case ".markdown":
 		return "md", nil
 	}
-	return "", usage(i18n.Message("the name %s does not indicate a format; give --format json, csv, md or apkg"),
+	return "", usage(i18n.Message("the name %s does not indicate a format; give --format json, csv, md, apkg or colpkg"),
 		c.File)
 }
 
@@ -119,6 +123,18 @@ func writeWhole(name string, write func(io.Writer) (int, error)) (n int, err err
 		return n, err
 	}
 	return n, os.Rename(f.Name(), name)
+}
+
+// writeNew writes a file that must not be there yet. After an error, it is not there either.
+func writeNew(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		os.Remove(name) //nolint:errcheck // the earlier error matters more
+	}
+	return err
 }
 
 // writeInto writes to something that is not a regular file, such as a pipe.

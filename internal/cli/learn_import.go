@@ -14,7 +14,7 @@ import (
 
 type learnImportCmd struct {
 	File       string `arg:"" help:"The file; - is standard input."`
-	Format     string `help:"Format: json, rows (of the service that Learn is compatible with), csv, md or apkg (Anki); default: detected." enum:",json,rows,csv,md,apkg" default:"" placeholder:"FORMAT"`
+	Format     string `help:"Format: json, rows (of the service that Learn is compatible with), csv, md, apkg or colpkg (Anki); default: detected." enum:",json,rows,csv,md,apkg,colpkg" default:"" placeholder:"FORMAT"`
 	Deck       string `help:"Deck for knowledge points without a deck." placeholder:"DECK"`
 	DryRun     bool   `help:"Dry run: only show what would be imported."`
 	SkipBad    bool   `help:"Skip invalid rows and import the others."`
@@ -23,7 +23,7 @@ type learnImportCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (learnImportCmd) Help() string {
-	return `A file is imported completely or not at all. Knowledge points that were imported before are updated: their texts and tags are replaced, their schedules and history are kept.
+	return `A file is imported completely or not at all. Knowledge points that were imported before are updated: their texts and tags are replaced, their schedules and history are kept. A package of Anki brings its notes, pictures and sounds along; cards without a question or an answer are left out.
 
 Examples:
 
@@ -38,6 +38,8 @@ const (
 	msgWouldImport = i18n.Message("Would import (%s): %d added, %d changed, %d unchanged.")
 	msgDecksMade   = i18n.Message("New decks: %s")
 	msgImportRow   = i18n.Message("row %d: %s")
+	msgMediaMade   = i18n.Message("New pictures and sounds: %d")
+	msgLeftOut     = i18n.Message("Left out: %s")
 	msgImportMore  = i18n.Message("… and %d more.")
 )
 
@@ -107,16 +109,29 @@ func (sh *shell) showImported(out *control.LearnImported, dry bool) {
 	if len(out.Decks) > 0 && (out.Done || dry) {
 		sh.say(msgDecksMade, plain(join(out.Decks)))
 	}
-	for i, bad := range out.RowErrors {
+	if out.Media > 0 && (out.Done || dry) {
+		sh.say(msgMediaMade, out.Media)
+	}
+	sh.showRows(out.RowErrors)
+	sh.showRows(out.Warnings)
+}
+
+// showRows prints the errors of rows.
+func (sh *shell) showRows(rows []control.LearnRowError) {
+	for i, bad := range rows {
 		if i == maxRowErrors {
-			sh.say(msgImportMore, len(out.RowErrors)-maxRowErrors)
+			sh.say(msgImportMore, len(rows)-maxRowErrors)
 			break
 		}
 		text := bad.In(sh.lang)
 		if bad.What != "" {
 			text = short(bad.What, maxHeading) + ": " + text
 		}
-		sh.say(msgImportRow, bad.Row, singleLine(plain(text)))
+		if text = singleLine(plain(text)); bad.Row == 0 {
+			sh.say(msgLeftOut, text)
+			continue
+		}
+		sh.say(msgImportRow, bad.Row, text)
 	}
 }
 

@@ -13,8 +13,11 @@ import (
 )
 
 type learnReviewCmd struct {
-	Limit       int  `help:"End after this number of reviews; 0: when nothing is due." placeholder:"N"`
-	Judge       bool `help:"Compare what you type with the answer and suggest a grade; Enter accepts it."`
+	Limit       int    `help:"End after this number of reviews; 0: when nothing is due." placeholder:"N"`
+	Judge       bool   `help:"Compare what you type with the answer and suggest a grade; Enter accepts it."`
+	Query       string `help:"Only knowledge points that match, such as tag:x or forgotten:7d; see patchbay learn bulk --help." placeholder:"QUERY"`
+	Cram        bool   `help:"Practise all that match, due or not; nothing is recorded and dates stay."`
+	Count       bool   `help:"With --cram: record the reviews, as early ones."`
 	learnFilter `embed:""`
 	learnFlags  `embed:""`
 }
@@ -30,6 +33,7 @@ Examples:
     patchbay learn review
     patchbay learn review --deck Geography --limit 20
     patchbay learn review --judge
+    patchbay learn review --query "forgotten:7d tag:verbs" --cram
     printf 'Paris\ng\nq\n' | patchbay learn review --json`
 }
 
@@ -38,8 +42,12 @@ func (c *learnReviewCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 0 {
 		return usage(i18n.Message("--limit is %d; it must not be negative"), c.Limit)
 	}
+	if c.Count && !c.Cram {
+		return usage(i18n.Message("--count belongs to --cram; other reviews are always recorded"))
+	}
 	return c.open(ctx, sh, func(l learnCaller) error {
-		s := &learnSession{sh: sh, out: sh.stdout, learnCaller: l, keys: newKeyReader(sh), learnFilter: c.learnFilter,
+		s := &learnSession{query: c.Query, cram: c.Cram, early: c.Count,
+			sh: sh, out: sh.stdout, learnCaller: l, keys: newKeyReader(sh), learnFilter: c.learnFilter,
 			limit: c.Limit, judges: c.Judge, again: c.retryFlags(), begun: time.Now()}
 		if sh.json {
 			s.out = sh.stderr
@@ -72,6 +80,8 @@ type learnStep struct {
 	review string // its ID; empty if it was not a review
 	grade  string
 	rests  bool // suspended if true; otherwise, without a review, deleted
+	// practice is a review that was not recorded.
+	practice bool
 }
 
 // learnSession is a session of reviews.
@@ -82,6 +92,10 @@ type learnSession struct {
 	out    io.Writer
 	style  style
 	keys   *keyReader
+	query  string
+	cram   bool   // all that match the query
+	early  bool   // reviews of a cram session are recorded
+	cursor string // position in a cram session
 	limit  int
 	judges bool
 	again  string // flags to append to suggested commands
@@ -113,7 +127,7 @@ func (s *learnSession) run(ctx context.Context) error {
 // reviews counts the reviews, and those graded "again".
 func (s *learnSession) reviews() (n, again int) {
 	for _, step := range s.steps {
-		if step.review != "" {
+		if step.review != "" || step.practice {
 			n++
 		}
 		if step.grade == "again" {
@@ -126,14 +140,30 @@ func (s *learnSession) reviews() (n, again int) {
 // next loads the next question.
 func (s *learnSession) next(ctx context.Context) error {
 	var next struct {
-		Card *learnCard `json:"card"`
-		Left learnLeft  `json:"remaining"`
+		Card   *learnCard `json:"card"`
+		Left   learnLeft  `json:"remaining"`
+		Cursor string     `json:"cursor"`
 	}
-	if err := s.call(ctx, "next_review", s.put(map[string]any{}), &next); err != nil {
+	if err := s.call(ctx, "next_review", s.which(), &next); err != nil {
 		return err
 	}
-	s.card, s.left = next.Card, next.Left
+	s.card, s.left, s.cursor = next.Card, next.Left, next.Cursor
 	return nil
+}
+
+// which returns the arguments that say which points are reviewed.
+func (s *learnSession) which() map[string]any {
+	args := s.put(map[string]any{})
+	if s.query != "" {
+		args["query"] = s.query
+	}
+	if s.cram {
+		args["cram"] = true
+		if s.cursor != "" {
+			args["cursor"] = s.cursor
+		}
+	}
+	return args
 }
 
 // one asks one question.
@@ -235,8 +265,16 @@ const maxAnswerTime = 10 * time.Minute
 
 // submit submits a review. If kept, the review is saved and the error is about what followed.
 func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string) (kept bool, err error) {
-	args := s.put(map[string]any{"knowledge_point_id": s.card.Point, "grade": grade, "review_id": a.id,
-		"took_ms": min(time.Since(a.begun), maxAnswerTime).Milliseconds()})
+	if s.cram && !s.early {
+		s.steps = append(s.steps, learnStep{point: s.card.Point, grade: grade, practice: true})
+		return true, s.next(ctx)
+	}
+	args := s.which()
+	args["knowledge_point_id"], args["grade"], args["review_id"] = s.card.Point, grade, a.id
+	args["took_ms"] = min(time.Since(a.begun), maxAnswerTime).Milliseconds()
+	if s.early {
+		args["early"] = true
+	}
 	if s.card.Plan != "" {
 		args["schedule_id"] = s.card.Plan
 	}
@@ -252,6 +290,7 @@ func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string)
 		Leech bool       `json:"leech"`
 		Next  *learnCard `json:"next_card"`
 		Left  learnLeft  `json:"remaining"`
+		At    string     `json:"cursor"`
 	}
 	if err := s.call(ctx, "submit_review", args, &done); err != nil {
 		return false, err
@@ -262,7 +301,7 @@ func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string)
 		s.say(msgReviewLeech)
 	}
 	s.card, s.left = done.Next, done.Left
-	if s.card == nil { // nothing is left, or the next question could not be loaded
+	if s.cursor = done.At; s.card == nil && !s.cram { // nothing is left, or the next question could not be loaded
 		err = s.next(ctx)
 	}
 	return true, err
@@ -318,6 +357,7 @@ func (s *learnSession) undo(ctx context.Context) error {
 	step := s.steps[len(s.steps)-1]
 	var err error
 	switch {
+	case step.practice:
 	case step.review != "":
 		err = s.call(ctx, "undo_review", map[string]any{"review_id": step.review}, nil)
 	case step.rests:
@@ -334,8 +374,10 @@ func (s *learnSession) undo(ctx context.Context) error {
 	}
 	s.steps = s.steps[:len(s.steps)-1]
 	s.say(msgReviewBack)
-	if err := s.next(ctx); err != nil { // for the number of points left
-		return err
+	if !s.cram {
+		if err := s.next(ctx); err != nil { // for the number of points left
+			return err
+		}
 	}
 	var card learnCard
 	if err := s.call(ctx, "reveal_answer", map[string]any{"knowledge_point_id": step.point}, &card); err != nil {
@@ -364,7 +406,7 @@ func (s *learnSession) judge(ctx context.Context, a *givenAnswer) {
 var learnGrades = map[string]i18n.Message{
 	"again": "again",
 	"hard":  "hard",
-	"good":  "good",
+	"good":  msgGradeGood, // the message "good" is about keys
 	"easy":  "easy",
 }
 

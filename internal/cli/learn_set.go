@@ -122,10 +122,11 @@ type learnSetCmd struct {
 	TimeZone   *string `help:"Time zone, such as Asia/Shanghai." placeholder:"ZONE"`
 	DayStart   *string `help:"Start of the day, such as 04:00; reviews before it count for the previous day." placeholder:"TIME"`
 	Remind     *string `help:"Time of the daily reminder, such as 20:00." placeholder:"TIME"`
-	Via        *string `help:"Reminder channels: glasses, webhook, calendar, or a comma-separated list of them." placeholder:"WAYS"`
+	Via        *string `help:"Reminder channels: glasses, push, webhook, calendar, or a comma-separated list of them." placeholder:"WAYS"`
 	Webhook    *string `help:"Webhook URL that reminders are posted to." placeholder:"URL"`
 	Bot        *string `help:"Number or name of the bot that grades answers; none: no bot." placeholder:"BOT"`
 	Strictness *string `help:"Strictness of the bot: lenient, normal or strict." placeholder:"WORD"`
+	FitMonthly *string `help:"Fit the memory model to your reviews each month: yes or no." placeholder:"YES"`
 	learnRules `embed:""`
 	learnFlags `embed:""`
 }
@@ -162,6 +163,7 @@ type learnProfile struct {
 	Bot        string        `json:"bot"`
 	Strictness string        `json:"strictness"`
 	Remind     learnRemind   `json:"remind"`
+	FitMonthly bool          `json:"fit_monthly"`
 	Settings   learnSettings `json:"settings"`
 }
 
@@ -187,6 +189,8 @@ const (
 	msgLearnSteps     = i18n.Message("Steps of new points (min)")
 	msgLearnRelearn   = i18n.Message("Steps after forgetting (min)")
 	msgLearnLeech     = i18n.Message("Lapses of a leech")
+	msgLearnFits      = i18n.Message("Fits the memory model")
+	msgLearnMonthly   = i18n.Message("each month")
 	msgLearnFirst     = i18n.Message("the first available model")
 )
 
@@ -224,6 +228,16 @@ func (c *learnSetCmd) all() (map[string]any, error) {
 			out[name] = nil
 		default:
 			out[name] = *text
+		}
+	}
+	if c.FitMonthly != nil {
+		out["fit_monthly"] = nil
+		if *c.FitMonthly != "" {
+			yes, err := readYes(*c.FitMonthly)
+			if err != nil {
+				return nil, usage(i18n.Message("--%s is %q; %v"), "fit-monthly", *c.FitMonthly, err)
+			}
+			out["fit_monthly"] = yes
 		}
 	}
 	if remind := c.remind(); len(remind) > 0 {
@@ -267,6 +281,10 @@ func (sh *shell) learnProfile(p learnProfile) {
 	if strictness == "" {
 		strictness = "normal"
 	}
+	fits := msgNever
+	if p.FitMonthly {
+		fits = msgLearnMonthly
+	}
 	s := p.Settings
 	rows := []struct {
 		name  i18n.Message
@@ -278,7 +296,7 @@ func (sh *shell) learnProfile(p learnProfile) {
 		{msgLearnPerDay, strconv.Itoa(s.New)}, {msgLearnReviews, strconv.Itoa(s.Reviews)},
 		{msgLearnInterval, strconv.Itoa(s.Max)},
 		{msgLearnSteps, minutes(s.Steps)}, {msgLearnRelearn, minutes(s.Relearn)},
-		{msgLearnLeech, strconv.Itoa(s.Leech)},
+		{msgLearnLeech, strconv.Itoa(s.Leech)}, {msgLearnFits, fits.In(sh.lang)},
 	}
 	wide := 0
 	for _, r := range rows {

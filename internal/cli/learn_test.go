@@ -210,6 +210,10 @@ func TestLearnReview(t *testing.T) {
 		}
 	}
 	d.failing(exitFailed, "", []string{"learn", "undo", "--review", "nothing"}, "no review to undo")
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
+	if got := d.do("Paris\nq\n", "learn", "review").stdout; !strings.Contains(got, "忘了 1 min · 困难 6 min · 记得 10 min · 简单 ") {
+		t.Errorf("the grades in Chinese are in\n%s", got)
+	}
 }
 
 // The steps of a session can be undone in it, one after the other.

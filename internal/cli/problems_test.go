@@ -118,7 +118,7 @@ func TestWrongSettingsInChinese(t *testing.T) {
 		`turn.idle（` + file + `，第 3 行）是 "soon"：请给出 时长，例如 7s、10m 或 30d，从 100ms 到 1h`,
 		"colour（" + file + "，第 6 行）是未知的设置：",
 		"log（" + file + "，第 7 行）是一组设置，不是一个值：请把其中的设置各写一行",
-		`listen（` + file + `，第 1 行）是 "nowhere"：请给出地址和端口`, "PATCHBAY_LISTEM 是未知的环境变量：您是不是想写 PATCHBAY_LISTEN？",
+		`listen（` + file + `，第 1 行）是 "nowhere"：请给出地址和端口`, "PATCHBAY_LISTEM 是未知的环境变量：你是不是想写 PATCHBAY_LISTEN？",
 		`limits.calls（` + file + `，第 5 行）是 0：请给出 整数，例如 10，从 1 到 1000000`, `bus.name（--bus-name）是 "a b"：请用至多 64 个字母`,
 	} {
 		if !strings.Contains(got, want) {

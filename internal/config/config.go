@@ -256,12 +256,16 @@ type MCP struct {
 // Learn has the defaults for people without settings of their own, and the embeddings for finding
 // points.
 type Learn struct {
-	TimeZone        string `key:"time_zone" doc:"Time zone of people who have not set theirs, such as Asia/Shanghai; empty means the server's."`
-	ImportSize      Size   `key:"import_size" default:"256MiB" min:"1MiB" max:"256MiB" doc:"Maximum size of a file of knowledge points that is imported over HTTP."`
-	EmbeddingsURL   string `key:"embeddings_url" doc:"Base URL of an OpenAI-compatible embeddings API, such as https://api.openai.com/v1, so that points are also found by meaning; empty means that they are found by words only."`
-	EmbeddingsKey   string `key:"embeddings_key" secret:"true" doc:"Key of that API."`
-	EmbeddingsModel string `key:"embeddings_model" default:"text-embedding-3-small" doc:"Embedding model."`
-	EmbeddingsDims  int    `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Number of dimensions of the vectors; 0 means the default of the model."`
+	TimeZone        string   `key:"time_zone" doc:"Time zone of people who have not set theirs, such as Asia/Shanghai; empty means the server's."`
+	ImportSize      Size     `key:"import_size" default:"1GiB" min:"1MiB" max:"2GiB" doc:"Maximum size of a file of knowledge points that is imported over HTTP; of files that are no packages of Anki, 256 MiB at most."`
+	MediaSize       Size     `key:"media_size" default:"4GiB" min:"1MiB" max:"1024GiB" doc:"Maximum size of the pictures and sounds of one person together."`
+	EmbeddingsURL   string   `key:"embeddings_url" doc:"Base URL of an OpenAI-compatible embeddings API, such as https://api.openai.com/v1, so that points are also found by meaning; empty means that they are found by words only."`
+	EmbeddingsKey   string   `key:"embeddings_key" secret:"true" doc:"Key of that API."`
+	EmbeddingsModel string   `key:"embeddings_model" default:"text-embedding-3-small" doc:"Embedding model."`
+	EmbeddingsDims  int      `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Number of dimensions of the vectors; 0 means the default of the model."`
+	AnkiListen      string   `key:"anki_listen" doc:"Separate address and port for programs for Anki (AnkiConnect), which expect 127.0.0.1:8765; empty means that they are served at /anki only."`
+	AnkiKey         string   `key:"anki_key" secret:"true" doc:"Key of scope learn that programs for Anki use which cannot send one. It counts at learn.anki_listen only, which must be a loopback address: every program of this machine can use it."`
+	AnkiOrigins     []string `key:"anki_origins" default:"http://localhost,app://obsidian.md" doc:"Origins of web pages that may use a key of Learn as programs for Anki do, such as https://app.example.org; http://localhost also stands for browser extensions, * for all."`
 }
 
 // Audit configures the records of calls.

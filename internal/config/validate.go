@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/settings"
 )
 
@@ -63,6 +64,26 @@ func (c *Config) checkRanges(p *Problems) {
 // number returns the value of any of the integer types.
 func number(v any) int64 { return reflect.ValueOf(v).Int() }
 
+// checkAnki checks the port for programs for Anki.
+func (c *Config) checkAnki(p *Problems) {
+	if c.Learn.AnkiKey == Masked {
+		p.add("learn.anki_key", "", "is the mask that stands for a key that is not shown", "give the key itself")
+	}
+	at := c.Learn.AnkiListen
+	if at == "" {
+		return
+	}
+	checkAddress(p, "learn.anki_listen", at)
+	if at == c.Listen && !strings.HasSuffix(at, ":0") {
+		p.add("learn.anki_listen", "", "is the same as listen",
+			"give another port, or leave it empty: /anki is served there too")
+	}
+	if host, _, err := net.SplitHostPort(at); c.Learn.AnkiKey != "" && err == nil && !netx.IsLoopback(host) {
+		p.add("learn.anki_key", "", "is for programs of this machine, and learn.anki_listen is "+show(at),
+			"set learn.anki_listen to 127.0.0.1:8765, or let programs send a key")
+	}
+}
+
 func (c *Config) checkServer(p *Problems) {
 	if c.LocalName != "" && !localName.MatchString(c.LocalName) {
 		p.add("local_name", "", "is "+show(c.LocalName), "give letters a to z, digits and hyphens, at most 60, or nothing")
@@ -75,6 +96,7 @@ func (c *Config) checkServer(p *Problems) {
 				"give another port, or leave it empty to serve /metrics with everything else")
 		}
 	}
+	c.checkAnki(p)
 	if c.PublicURL != "" && !isOrigin(c.PublicURL) {
 		p.add("public_url", "", "is "+show(c.PublicURL),
 			"give scheme, host and port alone, such as https://board.example.org")

@@ -34,6 +34,10 @@ func TestValidate(t *testing.T) {
 		{"metrics elsewhere", func(c *Config) { c.Metrics.Listen = "127.0.0.1:9100" }, ""},
 		{"metrics at the same place", func(c *Config) { c.Metrics.Listen = c.Listen },
 			"metrics.listen is the same as listen: give another port, or leave it empty to serve /metrics with everything else"},
+		{"listen of programs for Anki", func(c *Config) { c.Listen, c.Learn.AnkiListen = "127.0.0.1:1", "127.0.0.1:1" },
+			"learn.anki_listen is the same as listen: give another port, or leave it empty: /anki is served there too"},
+		{"a key for all machines", func(c *Config) { c.Learn.AnkiListen, c.Learn.AnkiKey = "0.0.0.0:8765", "sk_1" },
+			`learn.anki_key is for programs of this machine, and learn.anki_listen is "0.0.0.0:8765": set learn.anki_listen to 127.0.0.1:8765, or let programs send a key`},
 		{"both at any port", func(c *Config) { c.Listen, c.Metrics.Listen = ":0", ":0" }, ""},
 
 		{"public address", func(c *Config) { c.PublicURL = "https://board.example.org:8443" }, ""},

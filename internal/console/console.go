@@ -28,10 +28,12 @@ import (
 	"patchbay/internal/console/consent"
 	"patchbay/internal/console/devices"
 	"patchbay/internal/console/engines"
+	"patchbay/internal/console/find"
 	"patchbay/internal/console/gateway"
 	"patchbay/internal/console/home"
 	"patchbay/internal/console/keys"
 	"patchbay/internal/console/learn"
+	"patchbay/internal/console/manual"
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/settings"
 	"patchbay/internal/console/talk"
@@ -39,6 +41,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/plug/learn/push"
 )
 
 // Options configures a [Server]. All fields are required unless noted otherwise.
@@ -56,6 +59,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Learn stores the learning material; nil disables the pages about it.
 	Learn *learning.Service
+	// Push reminds people in their browsers; may be nil.
+	Push *push.Service
 }
 
 // Server serves the pages. It is safe for concurrent use.
@@ -104,9 +109,12 @@ func New(o Options) *Server {
 		settings.Routes(o.Control),
 		engines.Routes(o.Control),
 		talk.Routes(),
+		manual.Routes(),
+		find.Routes(),
 	)
 	if o.Learn != nil {
-		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.Control.ImportSize})...)
+		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.Control.ImportSize,
+			Push: o.Push})...)
 	}
 	s.handler = s.instance.Handler(s.routes)
 	return s

@@ -53,6 +53,11 @@ type BotStatus struct {
 	OwnerName string `json:"owner_name,omitempty"`
 	Online    bool   `json:"online"`
 	Problem   string `json:"problem,omitempty"`
+	// Model is the name of the model that answers, if it is set here.
+	Model string `json:"model,omitempty"`
+	// Recent summarizes the last turns, in lists of bots; nil: there were none, or they were not
+	// read.
+	Recent *BotRecent `json:"recent,omitempty"`
 	Health
 }
 
@@ -110,29 +115,38 @@ func (s *Service) status(b store.Bot, l i18n.Lang) BotStatus {
 	}
 	// A bot that is connected to when it is asked is as good as its last answer.
 	online := s.Hub.IsReachable(b) && (h.Problem.IsZero() || s.Hub.Registry.IsInbound(b.Kind))
-	return BotStatus{Bot: b, Online: online, Health: h, Problem: h.Problem.In(l)}
+	return BotStatus{Bot: b, Online: online, Health: h, Problem: h.Problem.In(l), Model: s.Hub.Registry.Model(b)}
 }
 
-// Bots lists the bots of the caller, by number.
+// Bots lists the bots of the caller, by number, with their last turns.
 func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, error) {
-	list, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
+	bots, err := s.BotStates(ctx, c)
 	if err != nil {
 		return BotList{}, err
+	}
+	return BotList{Bots: bots}, s.addRecent(ctx, c, bots)
+}
+
+// BotStates lists the bots of the caller, by number, without their last turns.
+func (s *Service) BotStates(ctx context.Context, c Caller) ([]BotStatus, error) {
+	list, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
+	if err != nil {
+		return nil, err
 	}
 	if c.Only != 0 {
 		list = slices.DeleteFunc(list, func(b store.Bot) bool { return b.Number != c.Only })
 	}
 	people, err := s.names(ctx)
-	out := BotList{Bots: make([]BotStatus, len(list))}
+	out := make([]BotStatus, len(list))
 	for i, b := range list {
-		out.Bots[i] = s.status(b, c.Lang)
-		out.Bots[i].OwnerName = people[b.Owner]
+		out[i] = s.status(b, c.Lang)
+		out[i].OwnerName = people[b.Owner]
 	}
 	return out, err
 }
 
-// BotsAfter lists the bots of the caller with numbers above one, by number. More reports whether
-// others follow.
+// BotsAfter lists the bots of the caller with numbers above one, by number, with their last turns.
+// More reports whether others follow.
 func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 	limit int) (list []BotStatus, more bool, err error) {
 	found, err := s.Hub.Store.Bots.After(ctx, c.Owner(), number, limit+1)
@@ -147,7 +161,7 @@ func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 			list = append(list, s.status(b, c.Lang))
 		}
 	}
-	return list, more, nil
+	return list, more, s.addRecent(ctx, c, list)
 }
 
 // BotState returns the state of one bot.

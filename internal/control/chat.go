@@ -110,6 +110,8 @@ type Chat struct {
 	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
 	// Ongoing are the active turns, which are in no exchange yet.
 	Ongoing []hub.ActiveTurn `json:"ongoing,omitempty"`
+	// Pictures reports whether the bot can see them.
+	Pictures bool `json:"pictures,omitempty"`
 }
 
 // maxChatTurns limits the exchanges of a conversation that are returned.
@@ -123,7 +125,8 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	if err != nil {
 		return Chat{}, err
 	}
-	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{}}
+	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{},
+		Pictures: s.Hub.Registry.Sees(b)}
 	// A turn that ends meanwhile is found as an exchange, because active turns are read first.
 	ongoing := s.Hub.ActiveTurns(ctx, t)
 	if out.Conversation == "" && len(ongoing) > 0 {

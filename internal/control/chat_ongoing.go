@@ -26,56 +26,65 @@ func (s *Service) talkOf(ctx context.Context, c Caller, bot,
 	if err != nil {
 		return b, hub.ConversationRef{}, err
 	}
+	return b, conversationOf(c, b, conversation), nil
+}
+
+// conversationOf returns a conversation of the caller with a bot of theirs.
+func conversationOf(c Caller, b store.Bot, conversation string) hub.ConversationRef {
 	person := c.Person
 	if person == "" {
 		person = b.Owner // the operator of this machine asks as the owner
 	}
-	return b, hub.ConversationRef{Bot: b.Number, Person: asker(c.channel(), person), Conversation: conversation}, nil
+	return hub.ConversationRef{Bot: b.Number, Person: asker(c.channel(), person), Conversation: conversation}
 }
 
+// FollowedTurn is what a followed turn was in the end, as far as content is kept.
+type FollowedTurn struct{ Question, Answer string }
+
 // FollowChat passes the events of an active turn of one of the caller's bots to see: those so far,
-// and then the others as they arrive. It returns the stored answer, if content is kept, and the
-// outcome, as [hub.Hub.Answer] does. If the turn has ended it returns only these. It returns early
-// if ctx ends or see fails.
+// and then the others as they arrive. It returns what is stored of the turn, and the outcome, as
+// [hub.Hub.Answer] does. If the turn has ended it returns only these. It returns early if ctx ends
+// or see fails.
 func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn string,
-	see func([]talk.Event) error) (said string, err error) {
+	see func([]talk.Event) error) (out FollowedTurn, err error) {
 	_, t, err := s.talkOf(ctx, c, ref.Bot, ref.Conversation)
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	if uuid.Validate(turn) != nil {
-		return "", problem.New(problem.NotFound, msgNoTurn)
+		return out, problem.New(problem.NotFound, msgNoTurn)
 	}
 	err = s.Hub.Observe(ctx, t, turn, see)
 	_, failed := errors.AsType[*talk.Failure](err)
 	if err != nil && !failed && !errors.Is(err, talk.ErrStopped) && !errors.Is(err, hub.ErrNotActive) {
-		return "", err // mostly the caller has disconnected
+		return out, err // mostly the caller has disconnected
 	}
 	e, missing := s.Hub.Store.Conversations.ByTurn(ctx, turn)
 	switch {
 	case missing == nil && e.Bot == t.Bot && e.Person == t.Person:
-		if said = e.Answer; e.Undelivered { // it was shown, and need not be repeated with the next answer
+		if out = (FollowedTurn{e.Question, e.Answer}); e.Undelivered {
+			// It was shown, and need not be repeated with the next answer.
 			if err := s.Hub.Store.Conversations.MarkDelivered(ctx, turn); err != nil {
-				return said, err
+				return out, err
 			}
 		}
 	case missing != nil && !errors.Is(missing, store.ErrNotFound):
-		return "", missing
+		return out, missing
 	}
 	if !errors.Is(err, hub.ErrNotActive) {
-		return said, err
+		return out, err
 	}
 	tr, err := s.Hub.Store.Traces.ByTurn(ctx, turn)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return said, err
+		return out, err
 	}
 	if err != nil || tr.Bot != t.Bot || tr.Person != t.Person {
-		return said, talk.Fail(talk.Lost, "", errTurnGone) // there is no record of how it ended
+		return out, talk.Fail(talk.Lost, "", errTurnGone) // there is no record of how it ended
 	}
-	if said == "" {
-		said = tr.Answer
+	if out.Answer == "" {
+		out.Answer = tr.Answer
 	}
-	return said, turnEnding(tr, said)
+	return out, turnEnding(tr, out.Answer)
 }
 
 var errTurnGone = errors.New("the server that asked the bot has gone")

@@ -196,17 +196,21 @@ const (
 	msgNameEmpty     = i18n.Message("A name cannot be empty.")
 	msgNameLong      = i18n.Message("A name may have 60 characters at most.")
 	msgNameControl   = i18n.Message("A name cannot have control characters.")
+	msgRoomLong      = i18n.Message("The name of a room may have 60 characters at most.")
+	msgRoomControl   = i18n.Message("The name of a room cannot have control characters.")
 	msgPasswordEmpty = i18n.Message("A password cannot be empty.")
 	msgPasswordShort = i18n.Message("A password needs at least 8 characters.")
 	msgPasswordUsual = i18n.Message("The password is too common, and guessed first; choose another.")
 	msgPasswordLong  = i18n.Message("A password may have 1,024 bytes at most.")
 )
 
-// chosenWrong returns the message about an invalid name or password.
+// chosenWrong returns the message about an invalid name, room or password.
 var chosenWrong = map[error]i18n.Message{
 	account.ErrNameEmpty:     msgNameEmpty,
 	account.ErrNameLong:      msgNameLong,
 	account.ErrNameControl:   msgNameControl,
+	account.ErrRoomLong:      msgRoomLong,
+	account.ErrRoomControl:   msgRoomControl,
 	account.ErrPasswordEmpty: msgPasswordEmpty,
 	account.ErrPasswordShort: msgPasswordShort,
 	account.ErrPasswordLong:  msgPasswordLong,

@@ -51,7 +51,7 @@ type DeviceRef struct {
 type DeviceQuery struct {
 	After int64  `query:"after"` // the number after which the page starts
 	Limit int    `query:"limit"` // how many a page has at most; 0: [MaxDevices]
-	Text  string `query:"text"`  // part of the name or of the hardware address; empty: any
+	Text  string `query:"text"`  // part of the name, room or hardware address; empty: any
 }
 
 // Devices is a page of devices, by number.
@@ -72,6 +72,7 @@ type Waiting struct {
 type Approval struct {
 	Code string `json:"code"`           // spaces and dashes do not count
 	Name string `json:"name,omitempty"` // empty: the one it has, or one is made
+	Room string `json:"room,omitempty"` // where it is; empty: the one it has, or none
 	Bot  string `json:"bot,omitempty"`  // number or name of one of the owner's; empty: the one it has, or none
 	User string `json:"user,omitempty"` // the new owner, if an admin names one
 }
@@ -80,6 +81,7 @@ type Approval struct {
 type DeviceChange struct {
 	Device string  `path:"device" json:"-"` // number, name or hardware address
 	Name   *string `json:"name,omitempty"`
+	Room   *string `json:"room,omitempty"` // where it is; empty: not known
 	// Bot is the number or name of one of the owner's bots, or [NoBot].
 	Bot *string `json:"bot,omitempty"`
 	// Transport is one of the store's, or [DefaultTransport].
@@ -89,7 +91,7 @@ type DeviceChange struct {
 const (
 	msgNoDevice       = i18n.Message("there is no device %q")
 	msgNoDeviceBot    = i18n.Message("the owner of the device has no bot %q")
-	msgNoDeviceChange = i18n.Message("nothing to change is given: name, bot or transport")
+	msgNoDeviceChange = i18n.Message("nothing to change is given: name, room, bot or transport")
 	msgTransports     = i18n.Message("transport is %q; it can be %s, %s or %s")
 	msgCodeUnknown    = i18n.Message("no device shows this code; it is good for a quarter of an hour, so read it from the device again")
 	msgManyCodes      = i18n.Message("too many codes were tried; wait ten minutes")
@@ -245,11 +247,15 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 			return Device{}, err
 		}
 	}
+	if err := validRoom(a.Room); err != nil {
+		return Device{}, err
+	}
 	bot, err := s.deviceBot(ctx, owner.ID, a.Bot)
 	if err != nil {
 		return Device{}, err
 	}
-	d, err := s.Accounts.ApproveDevice(ctx, account.NewDevice{Person: owner.ID, Code: a.Code, Name: a.Name, Bot: bot})
+	d, err := s.Accounts.ApproveDevice(ctx, account.NewDevice{Person: owner.ID, Code: a.Code, Name: a.Name,
+		Room: a.Room, Bot: bot})
 	if err != nil {
 		return Device{}, describeDeviceError(err)
 	}
@@ -258,8 +264,8 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 	return s.deviceRow(ctx, c, d)
 }
 
-// ChangeDevice renames and binds a device and sets its transport. Renaming changes the names of its
-// tools, which rules refer to. If a part is invalid, nothing changes.
+// ChangeDevice renames and binds a device and sets its room and transport. Renaming changes the
+// names of its tools, which rules refer to. If a part is invalid, nothing changes.
 func (s *Service) ChangeDevice(ctx context.Context, c Caller, change DeviceChange) (Device, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
@@ -268,7 +274,7 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, change DeviceChang
 	if err != nil {
 		return Device{}, err
 	}
-	if change.Name == nil && change.Bot == nil && change.Transport == nil {
+	if change.Name == nil && change.Room == nil && change.Bot == nil && change.Transport == nil {
 		return Device{}, problem.New(problem.Invalid, msgNoDeviceChange)
 	}
 	steps, err := s.deviceSteps(ctx, d, change)
@@ -309,6 +315,12 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device,
 			return nil, err
 		}
 		steps = append(steps, func() error { return s.Accounts.BindDevice(ctx, d.Number, bot) })
+	}
+	if change.Room != nil {
+		if err := validRoom(*change.Room); err != nil {
+			return nil, err
+		}
+		steps = append(steps, func() error { return s.Accounts.SetDeviceRoom(ctx, d.Number, *change.Room) })
 	}
 	if change.Name != nil {
 		if err := validDeviceName(*change.Name); err != nil {
@@ -353,6 +365,24 @@ func validDeviceName(name string) error {
 		return InputProblem(problem.Invalid, err)
 	}
 	return nil
+}
+
+// validRoom reports whether a name is valid for a room.
+func validRoom(room string) error {
+	if err := account.CheckRoom(strings.TrimSpace(room)); err != nil {
+		return InputProblem(problem.Invalid, err)
+	}
+	return nil
+}
+
+// maxRooms is how many rooms a form suggests. It protects the page.
+const maxRooms = 100
+
+// Rooms lists the rooms of the caller's devices, in alphabetical order of the caller's language.
+func (s *Service) Rooms(ctx context.Context, c Caller) ([]string, error) {
+	rooms, err := s.Hub.Store.Devices.Rooms(ctx, c.Owner(), maxRooms)
+	slices.SortFunc(rooms, c.Lang.Compare)
+	return rooms, err
 }
 
 // RemovedDevice is the response to the removal of a device.

@@ -46,6 +46,8 @@ type Overview struct {
 	Turns     []TurnRow        `json:"turns"` // the latest
 	Calls     []store.Call     `json:"calls"` // the latest
 	Names     map[int64]string `json:"-"`     // of the bots
+	// Map is what is plugged in, and what is connected with what.
+	Map Map `json:"map"`
 }
 
 // IsEmpty reports whether there is nothing to show.
@@ -63,11 +65,11 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 		return g, problem.New(problem.Invalid, msgNotForMachines)
 	}
 	db := s.Hub.Store
-	bots, err := s.Bots(ctx, c, struct{}{})
+	bots, err := s.BotStates(ctx, c)
 	if err != nil {
 		return g, err
 	}
-	g.Bots, g.Names = bots.Bots, map[int64]string{}
+	g.Bots, g.Names = bots, map[int64]string{}
 	for _, b := range g.Bots {
 		g.Names[b.Number] = b.Name
 	}
@@ -98,22 +100,25 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	if g.NeedsVoice, err = s.needsVoice(ctx, c, g.Bots); err != nil {
 		return g, err
 	}
-	if g.Upstreams, err = s.failing(ctx, c); err != nil {
-		return g, err
-	}
-	traces, err := db.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: c.Only}, maxOverviewRecords)
+	upstreams, err := s.upstreamRows(ctx, c)
 	if err != nil {
 		return g, err
 	}
-	g.Turns = make([]TurnRow, len(traces))
-	for i, t := range traces {
-		t.Question, t.Answer = "", ""
-		g.Turns[i] = TurnRow{Trace: t, BotName: g.Names[t.Bot]}
-	}
-	if g.Calls, err = db.Calls.Find(ctx, store.CallFilter{Person: c.Person, Bot: c.Only},
-		maxOverviewRecords); err != nil {
+	g.Upstreams = failing(upstreams)
+	turns, err := db.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: c.Only}, mapRecords)
+	if err != nil {
 		return g, err
 	}
+	g.Turns = make([]TurnRow, min(len(turns), maxOverviewRecords))
+	for i := range g.Turns {
+		g.Turns[i] = TurnRow{Trace: turns[i], BotName: g.Names[turns[i].Bot]}
+		g.Turns[i].Question, g.Turns[i].Answer = "", ""
+	}
+	calls, err := db.Calls.Find(ctx, store.CallFilter{Person: c.Person, Bot: c.Only}, mapRecords)
+	if err != nil {
+		return g, err
+	}
+	g.Calls = append([]store.Call(nil), calls[:min(len(calls), maxOverviewRecords)]...)
 	for i := range g.Calls {
 		g.Calls[i].Args = ""
 	}
@@ -124,7 +129,11 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 		}
 		g.Due = &due
 	}
-	return g, nil
+	if c.Only != 0 { // a key for one bot sees nothing else
+		return g, nil
+	}
+	g.Map, err = s.homeMap(ctx, c, &g, upstreams, turns, calls)
+	return g, err
 }
 
 // needsVoice reports whether a device has a bot that cannot talk because speech engines are
@@ -154,21 +163,29 @@ func (s *Service) needsVoice(ctx context.Context, c Caller, bots []BotStatus) (b
 // devicesAtOnce is how many devices are read at once; most often the first one decides.
 const devicesAtOnce = 50
 
-// failing lists the upstreams that need attention. One that is shared with a person need not be
-// used.
-func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
+// upstreamRows lists the upstreams that a person sees.
+func (s *Service) upstreamRows(ctx context.Context, c Caller) ([]Upstream, error) {
 	all, err := s.upstreamsSeen(ctx, c, c.Owner())
 	if err != nil || s.Upstream == nil {
 		return nil, err
 	}
-	out := []Upstream{}
-	for _, u := range all {
-		row := s.upstreamRow(ctx, c, u, &upstreamView{})
-		if (row.State == UpstreamFailed || row.isWaiting()) && !row.isOffered {
-			out = append(out, row)
-		}
+	out := make([]Upstream, len(all))
+	for i, u := range all {
+		out[i] = s.upstreamRow(ctx, c, u, &upstreamView{})
 	}
 	return out, nil
+}
+
+// failing returns the upstreams that need attention. One that is shared with a person need not be
+// used.
+func failing(all []Upstream) []Upstream {
+	out := []Upstream{}
+	for i := range all {
+		if row := &all[i]; (row.State == UpstreamFailed || row.isWaiting()) && !row.isOffered {
+			out = append(out, *row)
+		}
+	}
+	return out
 }
 
 // isWaiting reports whether a person has something to do for an upstream that is a gateway.
@@ -301,11 +318,11 @@ func (s *Service) boardActivity(ctx context.Context, c Caller) (LastActivity, er
 // connected.
 func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, error) {
 	var out LastActivity
-	bots, err := s.Bots(ctx, c, struct{}{})
+	bots, err := s.BotStates(ctx, c)
 	if err != nil {
 		return out, err
 	}
-	for _, b := range bots.Bots {
+	for _, b := range bots {
 		at := b.Heard()
 		if at.IsZero() && b.Online && s.Hub.Registry.IsInbound(b.Kind) {
 			at = time.Now() // not stored yet

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
@@ -31,12 +32,17 @@ const (
 // Learning has the use cases of knowledge points. Points belong to one person: nobody else sees
 // them, admins included.
 type Learning struct {
-	s      *Service
-	points *learn.Service
+	s       *Service
+	points  *learn.Service
+	counted bool // see Counted
 }
 
 // Learning returns the use cases of Learn; [Options].Points must be set.
-func (s *Service) Learning() *Learning { return &Learning{s, s.Points} }
+func (s *Service) Learning() *Learning { return &Learning{s: s, points: s.Points} }
+
+// Counted returns the use cases for what is part of an action that [Learning.Allow] has counted:
+// rules are checked, and no more calls are counted.
+func (p *Learning) Counted() *Learning { return &Learning{s: p.s, points: p.points, counted: true} }
 
 // by returns a caller as the audit trail identifies it.
 func (c Caller) by() hub.Access {
@@ -57,7 +63,11 @@ func (p *Learning) person(c Caller, name string) (string, error) {
 	case c.Key == "":
 		return c.Person, nil
 	}
-	err := p.s.Hub.AuthorizeTool(c.by(), name)
+	authorize := p.s.Hub.AuthorizeTool
+	if p.counted {
+		authorize = p.s.Hub.PermitTool
+	}
+	err := authorize(c.by(), name)
 	if err == nil {
 		return c.Person, nil
 	}
@@ -139,8 +149,9 @@ func LearnError(err error) error {
 // learnTime limits changes that concern every point of a deck or a tag.
 const learnTime = 10 * time.Minute
 
-// detached returns a context that does not end with the request, so that a change is completed.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+// Detached returns a context that does not end with the request, so that a change is completed: it
+// ends after learnTime.
+func Detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), learnTime)
 }
 
@@ -154,4 +165,24 @@ func deckNamed(l *learn.Learner, name string) (*string, error) {
 		return nil, problem.New(problem.NotFound, msgNoDeck)
 	}
 	return &id, nil
+}
+
+// Allow returns the person whose points a caller uses, if it may do what the tools of Learn with
+// those names do, of which there is at least one. It counts one call. It is for channels with
+// operations of their own, which record their changes with [Service.RecordLearnChange].
+func (p *Learning) Allow(c Caller, names ...string) (string, error) {
+	person, err := p.person(c, names[0])
+	for _, name := range names[1:] {
+		if err == nil {
+			_, err = p.Counted().person(c, name)
+		}
+	}
+	return person, err
+}
+
+// LearnCaller returns the caller of a key whose channel reaches Learn alone. program is the
+// channel.
+func LearnCaller(who account.Principal, program string) Caller {
+	return Caller{Person: who.Person.ID, Key: who.Key.ID, Only: who.Key.Bot, Ends: who.Key.Expires,
+		Rules: LearnRules(who.Key.Rules), Bound: who.Key.Rules, Learn: true, Program: program}
 }

@@ -133,7 +133,7 @@ func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange)
 	if other, taken := l.DeckID(in.Name); in.Name != "" && taken && other != id {
 		return LearnDeck{}, problem.New(problem.Conflict, msgDeckThere, in.Name)
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := Detached(ctx)
 	defer cancel()
 	err = p.recordChange(c, "save_deck", LearnDeckArgs{l.DeckName(id), in.Name, in.Settings}, func() error {
 		_, err := p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Deck, NewName: in.Name,
@@ -156,7 +156,7 @@ func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (D
 	if !known {
 		return Done{}, problem.New(problem.NotFound, msgNoDeck)
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := Detached(ctx)
 	defer cancel()
 	err = p.recordChange(c, "delete_deck", LearnDeckArgs{Name: l.DeckName(id)},
 		func() error { return p.points.RemoveDeck(ctx, l.Person, in.Deck) })
@@ -220,7 +220,7 @@ func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (
 	if err != nil {
 		return out, err
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := Detached(ctx)
 	defer cancel()
 	err = p.recordChange(c, LearnRenameTag, LearnTagArgs(in), func() (err error) {
 		out.Tag, out.Points, err = p.points.RenameTag(ctx, person, in.Tag, in.Name, in.Merge, nil)
@@ -333,6 +333,8 @@ type LearnSettingsChange struct {
 	Strictness json.RawMessage `json:"strictness,omitempty"` // lenient, normal, strict
 	Defaults   json.RawMessage `json:"defaults,omitempty"`   // settings of all decks
 	Remind     json.RawMessage `json:"remind,omitempty"`     // at, via, webhook
+	// FitMonthly lets the memory model be fitted to the reviews each month.
+	FitMonthly json.RawMessage `json:"fit_monthly,omitempty"`
 }
 
 // ChangeSettings changes a person's settings. Another scheduler recalculates all due dates, which
@@ -346,7 +348,7 @@ func (p *Learning) ChangeSettings(ctx context.Context, c Caller, in LearnSetting
 	if err != nil {
 		return LearnSettings{}, err
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := Detached(ctx)
 	defer cancel()
 	var l *learn.Learner
 	err = p.recordChange(c, "update_learning_settings", in, func() (err error) {

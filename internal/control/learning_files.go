@@ -19,7 +19,8 @@ const (
 	msgImportsBusy = i18n.Message("other files are being imported; try again in a moment")
 	msgFileLarge   = i18n.Message("the file is larger than %d MiB (setting learn.import_size)")
 	msgFileBroken  = i18n.Message("the file broke off")
-	msgFileFormat  = i18n.Message("the format is json, csv, md or apkg")
+	msgGeneration  = i18n.Message("the generation of a package is legacy or newest")
+	msgFileFormat  = i18n.Message("the format is json, csv, md, apkg or colpkg")
 )
 
 // learnFiles is the channel of files in the audit trail.
@@ -53,7 +54,7 @@ func (p *Learning) owner(ctx context.Context, c Caller, user, name string) (Call
 type LearnImportFile struct {
 	User    string `query:"user" json:"-"`                      // whose points, if the operator of this machine names somebody
 	Name    string `query:"name" json:"name,omitempty"`         // its name, which helps to detect the format
-	Format  string `query:"format" json:"format,omitempty"`     // json, rows, csv, md, apkg; empty: detected
+	Format  string `query:"format" json:"format,omitempty"`     // json, rows, csv, md, apkg, colpkg; empty: detected
 	Deck    string `query:"deck" json:"deck,omitempty"`         // for points that name none
 	DryRun  bool   `query:"dry_run" json:"dry_run,omitempty"`   // only report what would happen
 	SkipBad bool   `query:"skip_bad" json:"skip_bad,omitempty"` // import the rest of a file in which rows are invalid
@@ -61,6 +62,9 @@ type LearnImportFile struct {
 
 // LearnImported is the result of an import.
 type LearnImported = learn.ImportResult
+
+// LearnRowError is the error of a row of a file.
+type LearnRowError = transfer.RowError
 
 // Import imports a file, all of it or nothing. If rows are invalid, the result lists them.
 func (p *Learning) Import(ctx context.Context, c Caller, in LearnImportFile, from io.Reader) (*LearnImported, error) {
@@ -115,14 +119,25 @@ func fileError(err error) error {
 // LearnExport selects the points of a file.
 type LearnExport struct {
 	User   string `query:"user"`   // whose points, if the operator of this machine names somebody
-	Format string `query:"format"` // json, csv, md, apkg; empty: json
+	Format string `query:"format"` // json, csv, md, apkg, colpkg; empty: json
 	Deck   string `query:"deck"`   // name; empty: all
+	// Generation is which programs read a package of Anki: legacy, all of them; newest, Anki since
+	// 2.1.50. Empty: legacy.
+	Generation string `query:"generation"`
+	NoMedia    bool   `query:"no_media"` // leave out pictures and sounds
 }
+
+// Generations of packages of Anki.
+const (
+	GenerationLegacy = "legacy"
+	GenerationNewest = "newest"
+)
 
 // fileTypes are the media types and extensions of files, by format.
 var fileTypes = map[string][2]string{
 	transfer.JSON: {"application/json", "json"}, transfer.CSV: {"text/csv; charset=utf-8", "csv"},
 	transfer.Markdown: {"text/markdown; charset=utf-8", "md"}, transfer.Anki: {"application/apkg", "apkg"},
+	transfer.Colpkg: {"application/colpkg", "colpkg"},
 }
 
 // LearnFile describes a written file.
@@ -143,9 +158,13 @@ func (p *Learning) Export(ctx context.Context, c Caller, in LearnExport, to io.W
 	if !known {
 		return f, problem.New(problem.Invalid, msgFileFormat)
 	}
+	if in.Generation != "" && in.Generation != GenerationLegacy && in.Generation != GenerationNewest {
+		return f, problem.New(problem.Invalid, msgGeneration)
+	}
 	began := time.Now()
 	f = LearnFile{Name: "patchbay-learn." + kind[1], Kind: kind[0]}
-	f.Points, err = p.points.Export(ctx, c.Person, learn.ExportOptions{Format: in.Format, Deck: in.Deck}, to)
+	f.Points, err = p.points.Export(ctx, c.Person, learn.ExportOptions{Format: in.Format, Deck: in.Deck,
+		Newest: in.Generation == GenerationNewest, NoMedia: in.NoMedia}, to)
 	p.s.Hub.RecordCall(c.by(), learn.ProviderRef(), "export", nil, nil, err, began)
 	return f, LearnError(err)
 }

@@ -37,6 +37,7 @@ type LearnPoint struct {
 	InPlan    bool      `json:"is_in_review_plan"`
 	Suspended bool      `json:"suspended"`
 	Draft     bool      `json:"draft"`
+	Flag      int       `json:"flag"` // 1 to 7; 0: none
 	Created   time.Time `json:"created_at"`
 	Updated   time.Time `json:"updated_at"`
 	Deleted   time.Time `json:"deleted_at,omitzero"` // when it was moved to the trash
@@ -46,7 +47,7 @@ func learnPoint(l *learn.Learner, p *store.Point) LearnPoint {
 	out := LearnPoint{
 		ID: p.ID, Question: p.Question, Answer: p.Answer, Deck: l.DeckName(p.Deck), Tags: p.Tags,
 		State: learn.StateName(p), Due: learn.DueText(p),
-		InPlan: p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Created: p.Created, Updated: p.Updated,
+		InPlan: p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Flag: p.Flag, Created: p.Created, Updated: p.Updated,
 		Deleted: p.Deleted,
 	}
 	if out.Tags == nil {
@@ -68,6 +69,9 @@ type LearnSitting struct {
 type LearnPointDetail struct {
 	LearnPoint
 	Plan []LearnSitting `json:"plan"`
+	// HTML and Note are given when one point is asked for, and not after a change.
+	HTML *LearnHTML `json:"html,omitempty"`
+	Note *LearnNote `json:"note,omitempty"` // if it is a card of a note
 }
 
 func pointDetail(l *learn.Learner, e *learn.Entry) LearnPointDetail {
@@ -80,12 +84,14 @@ func pointDetail(l *learn.Learner, e *learn.Entry) LearnPointDetail {
 
 // LearnPointsQuery selects points.
 type LearnPointsQuery struct {
-	Query string `query:"query"` // full-text search; at most 40 results, best first
+	Query string `query:"query"` // words, at most 40 results, best first; or conditions such as tag:x
 	Deck  string `query:"deck"`  // name or id; "default" is the default deck
 	Tag   string `query:"tag"`
 	State string `query:"state"` // due, learning, new, draft, leech, trash; empty: all but the trash
 	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
+	// ByWords searches by words alone, without a service for vectors.
+	ByWords bool `json:"-"`
 }
 
 // LearnPoints is a page of points.
@@ -112,7 +118,7 @@ func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsQuery) (o
 	if err != nil {
 		return out, err
 	}
-	w := learn.PointQuery{Query: in.Query, Tag: in.Tag, State: in.State, After: in.After}
+	w := learn.PointQuery{Query: in.Query, Tag: in.Tag, State: in.State, After: in.After, ByWords: in.ByWords}
 	if w.Limit, err = pointsLimit(in.Limit); err != nil {
 		return out, err
 	}
@@ -162,7 +168,8 @@ func (p *Learning) Point(ctx context.Context, c Caller, in LearnPointRef) (out L
 	if err != nil {
 		return out, LearnError(err)
 	}
-	return pointDetail(l, e), nil
+	out = pointDetail(l, e)
+	return out, p.showPoint(ctx, e, &out)
 }
 
 // NewLearnPoint describes a point to add.
@@ -217,6 +224,11 @@ type LearnPointChange struct {
 	InPlan    *bool     `json:"is_in_review_plan,omitempty"`
 	Suspended *bool     `json:"suspended,omitempty"` // pause it without removing its plan
 	Draft     *bool     `json:"draft,omitempty"`     // false confirms a draft
+	Flag      *int      `json:"flag,omitempty"`      // 1 to 7; 0: none
+	Bury      *bool     `json:"bury,omitempty"`      // hides it until tomorrow; false shows it again
+	// Fields changes fields of the note that the point is a card of, by name; HTML. All its cards
+	// change with it.
+	Fields *map[string]string `json:"fields,omitempty"`
 }
 
 // LearnArgs are the arguments of a tool of Learn for one point.
@@ -232,7 +244,7 @@ func (p *Learning) ChangePoint(ctx context.Context, c Caller, in LearnPointChang
 		return out, err
 	}
 	edit := learn.Edit{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags, InPlan: in.InPlan,
-		Suspended: in.Suspended, Draft: in.Draft}
+		Suspended: in.Suspended, Draft: in.Draft, Flag: in.Flag, Bury: in.Bury, Fields: in.Fields}
 	if _, err := p.points.Get(ctx, person, in.Point); err != nil { // before a deck is created for it
 		return out, LearnError(err)
 	}
@@ -291,16 +303,9 @@ func (p *Learning) Reschedule(ctx context.Context, c Caller, in LearnDue) (out L
 	if _, err := p.points.Get(ctx, l.Person, in.Point); err != nil {
 		return out, LearnError(err)
 	}
-	var day store.Day
-	switch {
-	case in.Date != "" && in.InDays == nil:
-		if day, err = store.ParseDay(in.Date); err != nil {
-			return out, problem.New(problem.Invalid, msgBadDate, in.Date)
-		}
-	case in.Date == "" && in.InDays != nil:
-		day = l.Today + store.Day(*in.InDays)
-	default:
-		return out, problem.New(problem.Invalid, msgNoDate)
+	day, err := editDay(l, in.Date, in.InDays)
+	if err != nil {
+		return out, err
 	}
 	var e *learn.Entry
 	err = p.recordChange(c, "reschedule_knowledge_points", LearnMoved{[]string{in.Point}, day}, func() (err error) {

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	msgNeedGrade = i18n.Message("Give the grade: again, hard, good, easy, or 1 to 4.")
-	msgNeedPoint = i18n.Message("Say which point with knowledge_point_id.")
-	msgBadScore  = i18n.Message("score is a number from 0 to 100.")
-	msgBadTook   = i18n.Message("took_ms is a number from 0 to 3600000.")
+	msgNeedGrade      = i18n.Message("Give the grade: again, hard, good, easy, or 1 to 4.")
+	msgNeedPoint      = i18n.Message("Say which point with knowledge_point_id.")
+	msgBadScore       = i18n.Message("score is a number from 0 to 100.")
+	msgCramRecordsNot = i18n.Message("Cramming records nothing: ask for the next question with its cursor, or send early with the review to let it count.")
+	msgBadTook        = i18n.Message("took_ms is a number from 0 to 3600000.")
 )
 
 // checkTook validates the duration of a review.
@@ -60,8 +61,13 @@ func learnCard(l *learn.Learner, e *learn.Entry) *LearnCard {
 
 // LearnNextQuery limits the next question.
 type LearnNextQuery struct {
-	Deck string `query:"deck"` // name or id
-	Tag  string `query:"tag"`
+	Deck  string `query:"deck"` // name or id
+	Tag   string `query:"tag"`
+	Query string `query:"query"` // conditions such as tag:x forgotten:7d
+	// Cram goes through all that match, due or not, oldest first, after the Cursor of the question
+	// before; dates stay as they are.
+	Cram   bool   `query:"cram"`
+	Cursor string `query:"cursor"`
 }
 
 // LearnNext is the next question, or the time of it.
@@ -73,6 +79,10 @@ type LearnNext struct {
 	Later time.Time `json:"later,omitzero"`
 	Day   string    `json:"next_date,omitempty"`
 	Due   int       `json:"next_due,omitempty"`
+	// Cursor and Total are of a cram session: its position, and its number of points, of which at
+	// most 500 are counted.
+	Cursor string `json:"cursor,omitempty"`
+	Total  int    `json:"total,omitempty"`
 }
 
 // Next returns the next question. It reserves nothing.
@@ -89,7 +99,14 @@ func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextQuery
 	if err != nil {
 		return out, err
 	}
-	q, err := p.points.Queue(ctx, l.Person, learn.QueueFilter{Deck: deck, Tag: in.Tag, Limit: 1, Ahead: true})
+	x, err := learn.ParseExpression(in.Query)
+	if err != nil {
+		return out, err
+	}
+	if in.Cram {
+		return p.nextCram(ctx, l, x.Within(in.Deck, in.Tag), in.Cursor)
+	}
+	q, err := p.points.Queue(ctx, l.Person, learn.QueueFilter{Deck: deck, Tag: in.Tag, Query: x, Limit: 1, Ahead: true})
 	if err != nil {
 		return out, LearnError(err)
 	}
@@ -108,9 +125,30 @@ func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextQuery
 	return out, err
 }
 
+// nextCram returns the next question of a cram session.
+func (p *Learning) nextCram(ctx context.Context, l *learn.Learner, x *learn.Expression, cursor string) (out LearnNext,
+	err error) {
+	after, total, err := learn.CramPosition(cursor)
+	if err != nil {
+		return out, LearnError(err)
+	}
+	page, err := p.points.Cram(ctx, l.Person, x, after, 1)
+	if err != nil {
+		return out, LearnError(err)
+	}
+	out.Total = max(total, page.Total)
+	if len(page.Entries) > 0 {
+		out.Card = learnCard(page.Learner, &page.Entries[0])
+		out.Cursor = learn.CramCursor(page.Entries[0].Number, out.Total)
+	}
+	return out, nil
+}
+
 // LearnQueueQuery selects a part of today's queue.
 type LearnQueueQuery struct {
-	LearnNextQuery
+	Deck  string `query:"deck"` // name or id
+	Tag   string `query:"tag"`
+	Query string `query:"query"` // conditions such as tag:x forgotten:7d
 	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
 }
@@ -134,6 +172,9 @@ func (p *Learning) Queue(ctx context.Context, c Caller, in LearnQueueQuery) (out
 		return out, err
 	}
 	if f.Deck, err = deckNamed(l, in.Deck); err != nil {
+		return out, err
+	}
+	if f.Query, err = learn.ParseExpression(in.Query); err != nil {
 		return out, err
 	}
 	q, err := p.points.Queue(ctx, l.Person, f)
@@ -219,6 +260,11 @@ type LearnReview struct {
 	Early   bool      `json:"early,omitempty"`       // allows a review before the due date
 	Deck    string    `json:"deck,omitempty"`        // for the next question
 	Tag     string    `json:"tag,omitempty"`         // the same
+	Query   string    `json:"query,omitempty"`       // the same
+	// Cram and Cursor are those of the question, if it was one of a cram session. Such a review
+	// counts only as an early one.
+	Cram   bool   `json:"cram,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // LearnOutcome is the result of a review.
@@ -231,6 +277,9 @@ type LearnOutcome struct {
 	Due     string `json:"due,omitempty"`
 	Already bool   `json:"already,omitempty"` // a repeated request; nothing has changed
 	Leech   bool   `json:"leech,omitempty"`   // the point is forgotten repeatedly
+	// Corrected is true if the review was recorded before, with the grade Previous.
+	Corrected bool   `json:"corrected,omitempty"`
+	Previous  string `json:"previous_grade,omitempty"`
 }
 
 func learnOutcome(o *learn.Outcome) LearnOutcome {
@@ -238,6 +287,7 @@ func learnOutcome(o *learn.Outcome) LearnOutcome {
 		Review: o.Review.ID, Point: o.Entry.ID, Sitting: o.Sitting, Grade: learn.GradeName(o.Review.Grade),
 		State: learn.StateName(&o.Entry.Point), Due: learn.DueText(&o.Entry.Point),
 		Already: o.Already, Leech: o.Leech,
+		Corrected: o.Corrected, Previous: learn.GradeName(o.Previous),
 	}
 }
 
@@ -263,10 +313,18 @@ func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out Le
 		return out, problem.New(problem.Invalid, msgBadScore)
 	case in.TookMS < 0 || in.TookMS > checkTook.Milliseconds():
 		return out, problem.New(problem.Invalid, msgBadTook)
+	case in.Cram && !in.Early:
+		return out, problem.New(problem.Invalid, msgCramRecordsNot)
 	}
-	follows := LearnNextQuery{in.Deck, in.Tag}
+	follows := LearnNextQuery{in.Deck, in.Tag, in.Query, in.Cram, in.Cursor}
 	if _, err := deckNamed(l, in.Deck); err != nil {
 		return out, err
+	}
+	if _, err := learn.ParseExpression(in.Query); err != nil {
+		return out, err
+	}
+	if _, _, err := learn.CramPosition(in.Cursor); in.Cram && err != nil {
+		return out, LearnError(err)
 	}
 	do := learn.Submission{
 		Point: in.Point, Sitting: in.Sitting, ID: in.Review, Grade: grade, Recall: in.Recall, Score: -1,

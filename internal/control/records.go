@@ -73,6 +73,17 @@ type TurnPage struct {
 
 // Turns lists the records of turns of the caller's bots, without their content.
 func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
+	if p, err = s.TurnsAsked(ctx, c, q); err == nil {
+		for i := range p.Turns {
+			p.Turns[i].Question = ""
+		}
+	}
+	return p, err
+}
+
+// TurnsAsked is [Service.Turns] with the questions, as far as they are kept and the caller may see
+// them.
+func (s *Service) TurnsAsked(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
 	f := store.TraceFilter{Bot: q.Bot, Channel: q.Channel, Outcome: q.Outcome, From: q.From, Until: q.Until,
 		Recorded: q.Recorded}
 	if c.Only != 0 {
@@ -100,7 +111,8 @@ func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage,
 		p.Next = encodeCursor(list[limit-1].At, list[limit-1].Turn)
 	}
 	for i := range list {
-		list[i].Question, list[i].Answer = "", ""
+		hideContent(c, &list[i])
+		list[i].Answer = ""
 	}
 	p.Turns, err = s.turnRows(ctx, f.Owner, list)
 	return p, err

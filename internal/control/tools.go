@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/internal/account"
@@ -142,106 +141,6 @@ func ToolRow(l hub.Listing, p store.Person, schemas bool) Tool {
 		t.Input, t.Output = l.Input, l.Output
 	}
 	return t
-}
-
-// ToolFilter selects tools for a page.
-type ToolFilter struct {
-	Text  string                   // in the name, the title, the description or the provider's name
-	Shown func(text string) string // translates titles and descriptions; nil: unchanged
-	From  string                   // a provider's id
-	State string                   // one of the Tool…, or ToolWaiting
-	After int                      // number of tools that were shown before
-	Limit int
-}
-
-// ToolWaiting selects tools that no rule concerns and programs may not use.
-const ToolWaiting = "waiting"
-
-// ToolPage is a page of tools, by provider and then by name, with their states for programs and
-// bots.
-type ToolPage struct {
-	Tools []Tool
-	// All and Matching count all tools; Next is the value of After for the next page, or 0.
-	All, Matching, Next int
-	// Waiting and Denied count tools in these states.
-	Waiting, Denied int
-}
-
-func (f *ToolFilter) matches(l *hub.Listing) bool {
-	at := l.Provider()
-	if f.From != "" && at.ID != f.From {
-		return false
-	}
-	switch waits := l.State == ToolDangerous || l.State == ToolPersonal || l.State == ToolHeld; {
-	case f.State == ToolWaiting && !waits, f.State != "" && f.State != ToolWaiting && l.State != f.State:
-		return false
-	}
-	if f.Text == "" {
-		return true
-	}
-	text := strings.ToLower(f.Text)
-	for _, in := range []string{l.Name, l.OriginalName(), l.Title, at.Title, l.Description} {
-		if strings.Contains(strings.ToLower(in), text) {
-			return true
-		}
-	}
-	if f.Shown == nil {
-		return false
-	}
-	return strings.Contains(strings.ToLower(f.Shown(l.Title)), text) ||
-		strings.Contains(strings.ToLower(f.Shown(l.Description)), text)
-}
-
-// BrowseTools returns a page of tools.
-func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p ToolPage, err error) {
-	list, err := s.Hub.Inventory(c.Person, "")
-	if err != nil {
-		return p, err
-	}
-	// The tools of a provider mostly follow each other, sorted by name: runs are sorted, not
-	// thousands of tools.
-	type run struct {
-		title, id string
-		from, to  int
-	}
-	var runs []run
-	p.All = len(list)
-	for i := range list {
-		l := &list[i]
-		switch l.State {
-		case ToolDangerous, ToolPersonal, ToolHeld:
-			p.Waiting++
-		case ToolDenied:
-			p.Denied++
-		}
-		if !f.matches(l) {
-			continue
-		}
-		p.Matching++
-		at := l.Provider()
-		if last := len(runs) - 1; last >= 0 && runs[last].to == i && runs[last].id == at.ID {
-			runs[last].to++
-			continue
-		}
-		runs = append(runs, run{at.Title, at.ID, i, i + 1})
-	}
-	slices.SortFunc(runs, func(a, b run) int {
-		return cmp.Or(strings.Compare(a.title, b.title), strings.Compare(a.id, b.id), a.from-b.from)
-	})
-	from := min(max(f.After, 0), p.Matching)
-	to := min(from+f.Limit, p.Matching)
-	if to < p.Matching {
-		p.Next = to
-	}
-	at := 0 // number of tools before the run
-	for _, r := range runs {
-		first, end := r.from+max(from-at, 0), r.from+min(to-at, r.to-r.from)
-		for i := first; i < end; i++ {
-			p.Tools = append(p.Tools, ToolRow(list[i], store.Person{ID: c.Person}, false))
-		}
-		at += r.to - r.from
-	}
-	return p, nil
 }
 
 const (

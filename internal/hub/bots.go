@@ -41,6 +41,12 @@ type Kind struct {
 	Speculative bool
 	// Resumes means that bots may go on with an answer when the server has ended; see [talk.Cut].
 	Resumes bool
+	// Model returns the name of the model that answers, by settings that are decoded as for Build.
+	// Nil: it is not known here.
+	Model func(settings any) string
+	// Sees reports whether a bot with these settings, decoded as for Build, is given pictures, and
+	// not only told that there are some. Nil: all are given them.
+	Sees func(settings any) bool
 	// Build makes a bot from its settings, decoded into the value of Settings.
 	Build func(b store.Bot, settings any) (talk.Bot, error)
 	// Check checks a bot with valid settings, decoded as for Build. State is the zero value if no

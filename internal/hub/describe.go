@@ -49,6 +49,30 @@ func (r *Registry) IsInbound(kind string) bool {
 	return err == nil && k.Inbound
 }
 
+// Model returns the name of the model that answers for a bot; empty if it is not known here.
+func (r *Registry) Model(b store.Bot) string {
+	k, err := r.Kind(b.Kind)
+	if err != nil || k.Model == nil {
+		return ""
+	}
+	settings := k.Settings()
+	if r.Settings(b, settings) != nil {
+		return ""
+	}
+	return k.Model(settings)
+}
+
+// Sees reports whether a bot is given pictures. One whose settings cannot be read counts as if it
+// were: what is wrong with it is said elsewhere.
+func (r *Registry) Sees(b store.Bot) bool {
+	k, err := r.Kind(b.Kind)
+	if err != nil || k.Sees == nil {
+		return true
+	}
+	settings := k.Settings()
+	return r.Settings(b, settings) != nil || k.Sees(settings)
+}
+
 // DescribeSettings lists the settings of a struct, as [Kind].Settings makes it.
 func DescribeSettings(make func() any, texts map[string]settings.FieldText) []Setting {
 	return describedSettings(nil, make, texts, false)

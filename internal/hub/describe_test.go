@@ -7,6 +7,7 @@ import (
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/settings"
+	"patchbay/internal/store"
 )
 
 // describedSettings has a setting of each form.
@@ -26,6 +27,8 @@ type describedSettings struct {
 // can be read back as text.
 func TestDescribe(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Kinds: []hub.Kind{{Name: "oven", Inbound: true,
+		Sees:     func(s any) bool { return s.(*describedSettings).Maybe == nil },
+		Model:    func(any) string { return "oven-1" },
 		Settings: func() any { return new(describedSettings) }}}})
 	list, err := r.Registry.Describe("oven")
 	if err != nil {
@@ -49,6 +52,13 @@ func TestDescribe(t *testing.T) {
 	set := map[string]string{"address": "12", "secret": "x", "warm": "true", "maybe": "false", "most": "3",
 		"share": "0.5", "wait": "1m30s", "names": "a, b", "extra": `{"a":"b,c"}`, "shared": "true"}
 	b := r.Add(t, "oven", set)
+	if r.Registry.Sees(b) || !r.Registry.Sees(r.Add(t, "oven", map[string]string{"address": "13"})) ||
+		!r.Registry.Sees(r.Add(t, "script", nil)) || !r.Registry.Sees(store.Bot{Kind: "toaster"}) {
+		t.Error("a bot sees that does not, or the other way around")
+	}
+	if m := r.Registry.Model(b); m != "oven-1" || r.Registry.Model(store.Bot{Kind: "toaster"}) != "" {
+		t.Errorf("the model is %q", m)
+	}
 	written, err := r.Registry.SettingsText(b)
 	if err != nil {
 		t.Fatal(err)

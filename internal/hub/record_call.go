@@ -12,12 +12,18 @@ import (
 // AuthorizeTool checks whether a caller may do what a tool does without calling that tool, as
 // operations of /api/v1 do. The rules and the rate limit of calls of the tool apply. Its error
 // is a *[tool.Error]. The caller then records what it changed with [Hub.RecordCall].
-func (h *Hub) AuthorizeTool(who Access, name string) error {
+func (h *Hub) AuthorizeTool(who Access, name string) error { return h.authorizeTool(who, name, true) }
+
+// PermitTool is [Hub.AuthorizeTool] for a part of an action that was counted already: only the
+// rules apply.
+func (h *Hub) PermitTool(who Access, name string) error { return h.authorizeTool(who, name, false) }
+
+func (h *Hub) authorizeTool(who Access, name string, counts bool) error {
 	v, err := h.View(who.Person, who.Rules)
 	switch {
 	case err != nil:
 		return tool.Fail(tool.Failed, "The rules of this key cannot be read.", err)
-	case !h.rates.allow(who.Caller, v.rules.PerMinute):
+	case counts && !h.rates.allow(who.Caller, v.rules.PerMinute):
 		return tool.Fail(tool.RateLimited, "Too many calls; wait a minute and call again.", nil)
 	case !v.HasOriginal(name):
 		return v.missingToolError(name)

@@ -83,4 +83,15 @@ func TestAuthorizeTool(t *testing.T) {
 			t.Fatal("nothing is too often")
 		}
 	}
+	for range 20 { // what is part of a counted action
+		err := r.Hub.PermitTool(hub.Access{Rules: `{"per_minute":1,"deny":["er*"]}`, Caller: tool.Caller{
+			Person: r.Person.ID, Key: "slow", Channel: "api"}}, "write")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Hub.PermitTool(hub.Access{Rules: `{"deny":["er*"]}`, Caller: tool.Caller{Person: r.Person.ID}},
+		"erase"); err == nil {
+		t.Error("rules are not checked")
+	}
 }

@@ -56,32 +56,53 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// The manual has the table of codes. With -update it is written.
-func TestManual(t *testing.T) {
-	const file, begin, end = "../../docs/errors.md", "<!-- codes: written by go test ./internal/problem -update -->\n",
-		"<!-- end of codes -->\n"
-	var b strings.Builder
-	b.WriteString(begin + "| code | status | meaning |\n|---|---|---|\n")
-	for _, c := range Codes {
-		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", c.Code, c.Status, c.Meaning)
-	}
+const endOfCodes = "<!-- end of codes -->\n"
+
+// codeTable returns the table of codes of a page of the manual, and what is before and after it.
+func codeTable(t *testing.T, file, begin string) (before, table, after string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, end)
+	table, after, closed := strings.Cut(rest, endOfCodes)
 	if !found || !closed {
-		t.Fatal("docs/errors.md has no place for the table")
+		t.Fatalf("%s has no place for the table", file)
 	}
-	want := before + b.String() + end + after
-	if want == string(text) {
+	return before, table, after
+}
+
+// The manual in Chinese has the same codes with the same statuses.
+func TestManualInChinese(t *testing.T) {
+	_, table, _ := codeTable(t, "../../docs/errors.zh-CN.md", "<!-- codes: internal/problem checks them -->\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	if len(rows) != 2+len(Codes) {
+		t.Fatalf("docs/errors.zh-CN.md has %d rows of codes, want %d", len(rows)-2, len(Codes))
+	}
+	for i, c := range Codes {
+		if want := fmt.Sprintf("| `%s` | %d | ", c.Code, c.Status); !strings.HasPrefix(rows[2+i], want) {
+			t.Errorf("docs/errors.zh-CN.md has %q, want %q", rows[2+i], want)
+		}
+	}
+}
+
+// The manual has the table of codes. With -update it is written.
+func TestManual(t *testing.T) {
+	const file, begin = "../../docs/errors.md", "<!-- codes: written by go test ./internal/problem -update -->\n"
+	var b strings.Builder
+	b.WriteString(begin + "| code | status | meaning |\n|---|---|---|\n")
+	for _, c := range Codes {
+		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", c.Code, c.Status, c.Meaning)
+	}
+	before, table, after := codeTable(t, file, begin)
+	if begin+table == b.String() {
 		return
 	}
 	if !*update {
 		t.Fatal("docs/errors.md has another table of codes; write it with -update")
 	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(before+b.String()+endOfCodes+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -203,4 +204,25 @@ func (t Calls) ByID(ctx context.Context, id string) (Call, error) {
 func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
 	return all(ctx, t.db, readCall, `SELECT `+callColumns+
 		` FROM calls WHERE turn = $1 AND turn <> '' ORDER BY at, id LIMIT 1000`, turn)
+}
+
+// callsByTurns is without the indexes of persons and bots, which would be read to their end.
+var callsByTurns = `SELECT ` + callColumns + ` FROM calls WHERE turn <> '' AND turn IN (` + inPlaceholders(1) + `)
+	AND person || '' = $` + strconv.Itoa(inListSize+1) + ` AND bot + 0 = $` + strconv.Itoa(inListSize+2) + `
+	ORDER BY at DESC, id DESC LIMIT 1000`
+
+// ByTurns lists the calls that a person's bot made in some turns, by turn and oldest first. There
+// are at most 1,000 for each inListSize turns, the newest.
+func (t Calls) ByTurns(ctx context.Context, person string, bot int64, turns []string) (map[string][]Call, error) {
+	out := map[string][]Call{}
+	for some := range slices.Chunk(turns, inListSize) {
+		found, err := all(ctx, t.db, readCall, callsByTurns, append(inArgs(some), person, bot)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, call := range slices.Backward(found) {
+			out[call.Turn] = append(out[call.Turn], call)
+		}
+	}
+	return out, nil
 }

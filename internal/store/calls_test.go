@@ -43,6 +43,46 @@ func TestCalls(t *testing.T) {
 	})
 }
 
+// Of many calls in some turns, the newest are listed, oldest first, and none of others.
+func TestCallsByTurns(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := storetest.Open(t, o)
+		at := time.Now().Truncate(time.Millisecond).UTC()
+		for _, id := range []string{"p", "q"} {
+			must(t, db.People.Add(ctx, store.Person{ID: id, Name: "name of " + id, Created: at}))
+		}
+		var all []store.Call
+		for i := range 1100 {
+			all = append(all, store.Call{ID: fmt.Sprintf("call-%04d", i), At: at.Add(time.Duration(i) * time.Second),
+				Person: "p", Bot: 1, Turn: fmt.Sprintf("turn-%02d", i/100), Tool: "tool", Outcome: "done"})
+		}
+		for i := range 50 { // of others, in a turn of that name
+			other := all[1099]
+			other.ID, other.At = fmt.Sprintf("other-%d", i), other.At.Add(time.Hour)
+			if other.Person = "q"; i%2 == 0 {
+				other.Person, other.Bot = "p", 2
+			}
+			all = append(all, other)
+		}
+		must(t, db.Calls.Add(ctx, all))
+		turns := []string{"none"}
+		for i := range 11 {
+			turns = append(turns, fmt.Sprintf("turn-%02d", i))
+		}
+		got, err := db.Calls.ByTurns(ctx, "p", 1, turns)
+		if err != nil || len(got) != 10 || len(got["turn-00"]) != 0 {
+			t.Fatalf("calls of %d turns, %v", len(got), err)
+		}
+		for i := 1; i < 11; i++ {
+			calls := got[turns[i+1]]
+			if len(calls) != 100 || calls[0].ID != fmt.Sprintf("call-%04d", i*100) ||
+				calls[99].ID != fmt.Sprintf("call-%04d", i*100+99) {
+				t.Errorf("%s has %d calls", turns[i+1], len(calls))
+			}
+		}
+	})
+}
+
 // Texts that a database cannot store do not cost any row.
 func TestCallsWithTextsThatCannotBeKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {

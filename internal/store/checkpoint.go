@@ -8,19 +8,20 @@ import (
 
 const (
 	// checkpointPages is the size of the write-ahead log at which an SQLite writer checkpoints by
-	// itself, which takes it tens of milliseconds: 64 MiB. Normally the checkpointer does so
+	// itself, which takes it tens of milliseconds: 128 MiB. Normally the checkpointer does so
 	// earlier.
-	checkpointPages = 16_384
+	checkpointPages = 32_768
 	// checkpointAfter is the number of commits that trigger a checkpoint, and checkpointEvery the
-	// interval after which fewer do.
-	checkpointAfter = 200
+	// interval after which fewer do. Commits wait for the disk while a checkpoint writes to it:
+	// many small ones cost them less than a few large ones.
+	checkpointAfter = 50
 	checkpointEvery = 2 * time.Second
 	// rowsPerCommit is the number of deleted rows that count as one more commit.
 	rowsPerCommit = 50
 	pageSize      = 4096 // SQLite's default page size, in bytes
 	// maxLogPages is the size of the log beyond which writers wait briefly for a checkpoint that
-	// restarts it: 16 MiB. The log file is truncated to that size.
-	maxLogPages = 4_096
+	// restarts it: 64 MiB. The log file is truncated to that size.
+	maxLogPages = 16_384
 	// checkpointPoll is the interval at which the checkpointer looks for work.
 	checkpointPoll = 100 * time.Millisecond
 )
@@ -57,6 +58,8 @@ func (c *checkpointer) run(ctx context.Context) {
 			last = now
 			pages, _, err := c.db.checkpoint(ctx, c.db.r) // on failure, a writer does it at checkpointPages
 			if err == nil && pages > maxLogPages {
+				// Once more, so that little is left for the one that writers wait for.
+				c.db.checkpoint(ctx, c.db.r) //nolint:errcheck // as below
 				c.db.checkpoint(ctx, c.db.w) //nolint:errcheck // the next checkpoint retries
 			}
 		}

@@ -62,6 +62,33 @@ func (t Conversations) Latest(ctx context.Context, bot int64, person string) (st
 		`SELECT conversation FROM exchanges WHERE bot = $1 AND person = $2 GROUP BY conversation ORDER BY MAX(at) DESC, conversation DESC LIMIT 1`, bot, person)
 }
 
+// PastConversation is a conversation in a list.
+type PastConversation struct {
+	Conversation string    `json:"conversation"`
+	Question     string    `json:"question"` // the first that is kept
+	Last         time.Time `json:"last"`
+}
+
+// pastConversations groups the conversations in exchanges_conversation alone; only the first
+// exchange of those that are listed is read.
+const pastConversations = `SELECT g.conversation, (
+		SELECT question FROM exchanges WHERE bot = $1 AND person = $2 AND conversation = g.conversation
+		ORDER BY at, turn LIMIT 1
+	), g.newest FROM (
+		SELECT conversation, MAX(at) AS newest FROM exchanges WHERE bot = $1 AND person = $2
+		GROUP BY conversation ORDER BY MAX(at) DESC, conversation DESC LIMIT $3
+	) g ORDER BY g.newest DESC, g.conversation DESC`
+
+// Past lists a person's conversations with a bot, the last one first.
+func (t Conversations) Past(ctx context.Context, bot int64, person string, limit int) ([]PastConversation, error) {
+	return all(ctx, t.db, func(s scanner) (c PastConversation, err error) {
+		var last int64
+		err = s.Scan(&c.Conversation, &c.Question, &last)
+		c.Last = fromMillis(last)
+		return c, err
+	}, pastConversations, bot, person, limit)
+}
+
 // Undelivered returns a bot's answers that are still to be delivered to a person, oldest first, at
 // most 3.
 func (t Conversations) Undelivered(ctx context.Context, bot int64, person string) ([]Exchange, error) {

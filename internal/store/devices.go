@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -44,6 +43,7 @@ type Device struct {
 	Claim     string          `json:"-"`
 	Owner     string          `json:"owner,omitempty"` // person id; empty: not approved
 	Name      string          `json:"name,omitempty"`  // unique per owner
+	Room      string          `json:"room,omitempty"`  // where it is; empty: not known
 	Bot       int64           `json:"bot,omitempty"`   // 0: none
 	Transport string          `json:"transport,omitempty"`
 	Family    string          `json:"family,omitempty"`  // firmware family
@@ -84,6 +84,7 @@ type DeviceApproval struct {
 	CodeHash string
 	Owner    string
 	Name     string // empty: unchanged
+	Room     string // empty: unchanged
 	Bot      int64  // 0: unchanged
 	At       time.Time
 }
@@ -91,8 +92,8 @@ type DeviceApproval struct {
 // Devices accesses the table of devices.
 type Devices struct{ db *DB }
 
-const deviceColumns = `number, kind, hardware, client, claim, owner, name, bot, transport, family, article, version, language,
-	features, settings, voice, code_hash, code_expires, secret_version, created_at, approved_at, seen_at, address`
+const deviceColumns = `number, kind, hardware, client, claim, owner, name, room, bot, transport, family, article, version,
+	language, features, settings, voice, code_hash, code_expires, secret_version, created_at, approved_at, seen_at, address`
 
 func readDevice(s scanner) (d Device, err error) {
 	var (
@@ -102,8 +103,8 @@ func readDevice(s scanner) (d Device, err error) {
 		expires, approved         sql.NullInt64
 		created, seen             int64
 	)
-	err = s.Scan(&d.Number, &d.Kind, &d.Hardware, &d.Client, &d.Claim, &owner, &d.Name, &bot, &d.Transport, &d.Family,
-		&d.Article, &d.Version, &d.Language,
+	err = s.Scan(&d.Number, &d.Kind, &d.Hardware, &d.Client, &d.Claim, &owner, &d.Name, &d.Room, &bot, &d.Transport,
+		&d.Family, &d.Article, &d.Version, &d.Language,
 		&features, &settings, &voice, &code, &expires, &d.SecretVersion, &created, &approved, &seen, &d.Address)
 	d.Owner, d.Bot, d.CodeHash = owner.String, bot.Int64, code.String
 	d.Features, d.Settings, d.Voice = json.RawMessage(features), json.RawMessage(settings), json.RawMessage(voice)
@@ -185,7 +186,7 @@ func insertDevice(ctx context.Context, tx *sql.Tx, c DeviceCall) (Device, error)
 		return d, err
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO devices (`+deviceColumns+`) VALUES
-		($1, $2, $3, '', $4, NULL, '', NULL, '', $5, $6, $7, $8, $9, $10, $11, NULL, NULL, $12, $13, NULL, $14, $15)`,
+		($1, $2, $3, '', $4, NULL, '', '', NULL, '', $5, $6, $7, $8, $9, $10, $11, NULL, NULL, $12, $13, NULL, $14, $15)`,
 		sanitizeArgs([]any{d.Number, d.Kind, d.Hardware, d.Claim, d.Family, d.Article, d.Version, d.Language,
 			string(d.Features), string(d.Settings), string(d.Voice), d.SecretVersion, millis(d.Created), millis(d.Seen),
 			d.Address})...)
@@ -229,15 +230,18 @@ func (t Devices) Approve(ctx context.Context, a DeviceApproval) (d Device, err e
 		if a.Name != "" {
 			d.Name = sanitizeText(a.Name)
 		}
+		if a.Room != "" {
+			d.Room = sanitizeText(a.Room)
+		}
 		if a.Bot != 0 {
 			d.Bot = a.Bot
 		}
 		d.Owner, d.Client, d.Claim, d.CodeHash, d.CodeExpires, d.Approved = a.Owner, d.Claim, "", "", time.Time{},
 			fromMillis(millis(a.At))
 		_, err = tx.ExecContext(ctx,
-			`UPDATE devices SET owner = $1, name = $2, bot = $3, client = $4, claim = '', code_hash = NULL, code_expires = NULL,
-			secret_version = $5, approved_at = $6 WHERE number = $7`,
-			d.Owner, d.Name, nullNumber(d.Bot), d.Client, d.SecretVersion, millis(d.Approved), d.Number)
+			`UPDATE devices SET owner = $1, name = $2, room = $3, bot = $4, client = $5, claim = '', code_hash = NULL,
+			code_expires = NULL, secret_version = $6, approved_at = $7 WHERE number = $8`,
+			d.Owner, d.Name, d.Room, nullNumber(d.Bot), d.Client, d.SecretVersion, millis(d.Approved), d.Number)
 		if err != nil {
 			return err
 		}
@@ -290,7 +294,7 @@ func (t Devices) Latest(ctx context.Context, owner string) (Device, error) {
 // DeviceSearch selects devices.
 type DeviceSearch struct {
 	Owner string // empty: all owned devices
-	Text  string // substring of the name or hardware address, ignoring case; empty: any
+	Text  string // substring of the name, room or hardware address, ignoring case; empty: any
 	After int64  // cursor: only greater numbers
 	Limit int
 }
@@ -299,7 +303,8 @@ type DeviceSearch struct {
 func (t Devices) Search(ctx context.Context, q DeviceSearch) ([]Device, error) {
 	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+
 		` FROM devices WHERE number > $1 AND owner IS NOT NULL AND ($2 = '' OR owner = $2)
-		AND ($3 = '' OR LOWER(name) LIKE $4 ESCAPE '\' OR hardware LIKE $4 ESCAPE '\') ORDER BY number LIMIT $5`,
+		AND ($3 = '' OR LOWER(name) LIKE $4 ESCAPE '\' OR LOWER(room) LIKE $4 ESCAPE '\' OR hardware LIKE $4 ESCAPE '\')
+		ORDER BY number LIMIT $5`,
 		q.After, q.Owner, q.Text, containsPattern(q.Text), q.Limit)
 }
 
@@ -366,6 +371,19 @@ func (t Devices) Bind(ctx context.Context, number, bot int64) error {
 // device.
 func (t Devices) Rename(ctx context.Context, number int64, name string) error {
 	return t.change(ctx, `UPDATE devices SET name = $1 WHERE number = $2`, name, number)
+}
+
+// SetRoom changes the room of a device; empty removes it.
+func (t Devices) SetRoom(ctx context.Context, number int64, room string) error {
+	return t.change(ctx, `UPDATE devices SET room = $1 WHERE number = $2`, room, number)
+}
+
+// Rooms lists the rooms of an owner's devices, or of all owners' for an empty owner: at most limit,
+// in no order that people know.
+func (t Devices) Rooms(ctx context.Context, owner string, limit int) ([]string, error) {
+	return all(ctx, t.db, func(s scanner) (room string, err error) { return room, s.Scan(&room) },
+		`SELECT DISTINCT room FROM devices WHERE room <> '' AND owner IS NOT NULL AND ($1 = '' OR owner = $1)
+		ORDER BY room LIMIT $2`, owner, limit)
 }
 
 // SetTransport sets the transport that a device is to use after its next contact; empty leaves the
@@ -442,11 +460,7 @@ func (t Devices) SetCatalog(ctx context.Context, number int64, catalog json.RawM
 // Catalogs returns the catalogs of several devices, by number. Devices without one are left out.
 func (t Devices) Catalogs(ctx context.Context, numbers []int64) (map[int64]json.RawMessage, error) {
 	out := make(map[int64]json.RawMessage, len(numbers))
-	for some := range slices.Chunk(numbers, idsPerStatement) {
-		args, marks := make([]any, len(some)), make([]string, len(some))
-		for i, n := range some {
-			args[i], marks[i] = n, "$"+strconv.Itoa(i+1)
-		}
+	for some := range slices.Chunk(numbers, inListSize) {
 		// The rows are stored directly in the map.
 		_, err := all(ctx, t.db, func(s scanner) (_ struct{}, err error) {
 			var number int64
@@ -454,7 +468,7 @@ func (t Devices) Catalogs(ctx context.Context, numbers []int64) (map[int64]json.
 			err = s.Scan(&number, &catalog)
 			out[number] = json.RawMessage(catalog)
 			return struct{}{}, err
-		}, `SELECT device, catalog FROM device_tools WHERE device IN (`+strings.Join(marks, ", ")+`)`, args...)
+		}, `SELECT device, catalog FROM device_tools WHERE device IN (`+inPlaceholders(1)+`)`, inArgs(some)...)
 		if err != nil {
 			return nil, err
 		}

@@ -121,8 +121,9 @@ func TestDeviceClaim(t *testing.T) {
 		must(t, err)
 		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h2", Owner: "p1", At: now})
 		wantErr(t, err, store.ErrNotFound) // the code was shown by c2
+		must(t, db.Devices.SetRoom(ctx, d.Number, "cellar"))
 		got = approve(t, db, stranger, store.DeviceApproval{Owner: "p1"})
-		if !got.IsApprovedClient("c2") || got.Name != "kitchen" || got.Bot != 1 || got.SecretVersion != 2 ||
+		if !got.IsApprovedClient("c2") || got.Name != "kitchen" || got.Room != "cellar" || got.Bot != 1 || got.SecretVersion != 2 ||
 			got.Number != d.Number {
 			t.Fatalf("approved again: %+v", got)
 		}
@@ -145,6 +146,7 @@ func TestDeviceChanges(t *testing.T) {
 		must(t, d.Rename(ctx, two.Number, "three"))
 		wantErr(t, d.Bind(ctx, one.Number, 99), store.ErrNotFound)
 		must(t, d.Bind(ctx, one.Number, 2))
+		must(t, d.SetRoom(ctx, one.Number, "living\x00room"))
 		must(t, d.SetTransport(ctx, one.Number, store.TransportMQTT))
 		if err := d.SetTransport(ctx, one.Number, "pigeon"); err == nil {
 			t.Error("a pigeon was taken")
@@ -159,7 +161,7 @@ func TestDeviceChanges(t *testing.T) {
 		must(t, d.Touch(ctx, one.Number, "198.51.100.9", now.Add(time.Hour)))
 		got, err := d.ByNumber(ctx, one.Number)
 		must(t, err)
-		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"frame":60}` ||
+		if got.Bot != 2 || got.Room != "living\ufffdroom" || got.Transport != "mqtt" || string(got.Settings) != `{"frame":60}` ||
 			string(got.Voice) != `{"voice":"x"}` ||
 			got.SecretVersion != 2 || got.Address != "198.51.100.9" || !got.Seen.Equal(now.Add(time.Hour)) {
 			t.Fatalf("changed: %+v", got)
@@ -178,7 +180,8 @@ func TestDeviceChanges(t *testing.T) {
 		wantErr(t, err, store.ErrNotFound)
 		must(t, d.Remove(ctx, his.Number))
 		for _, err := range []error{
-			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0),
+			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"),
+			d.SetRoom(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0),
 			d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
 			d.SetTransport(ctx, his.Number, ""), d.SetSettings(ctx, his.Number, json.RawMessage(`{}`)),
 			second(d.ChangeVoice(ctx, his.Number, voice(`{}`))),
@@ -333,6 +336,7 @@ func TestDevicesVersion(t *testing.T) {
 			{"Bind", true, func() error { return d.Bind(ctx, n, 2) }},
 			{"Bots.Remove", true, func() error { return db.Bots.Remove(ctx, 2) }},
 			{"Rename", true, func() error { return d.Rename(ctx, n, "hall") }},
+			{"SetRoom", true, func() error { return d.SetRoom(ctx, n, "hall") }},
 			{"SetTransport", true, func() error { return d.SetTransport(ctx, n, store.TransportMQTT) }},
 			{"SetSettings", true, func() error { return d.SetSettings(ctx, n, json.RawMessage(`{}`)) }},
 			{"ChangeVoice", true, func() error { return second(d.ChangeVoice(ctx, n, voice(`{}`))) }},
@@ -394,14 +398,15 @@ func TestDevicePages(t *testing.T) {
 	})
 }
 
-// Search finds an owner's devices by part of their name or hardware address.
+// Search finds an owner's devices by part of their name, room or hardware address.
 func TestLookForDevices(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
 		for i, name := range []string{"Kitchen", "厨房的灯", "100%", "kit_1", "hall"} {
-			approve(t, db, call(fmt.Sprint("aa:0", i), "c"), store.DeviceApproval{Owner: "p1", Name: name})
+			approve(t, db, call(fmt.Sprint("aa:0", i), "c"), store.DeviceApproval{Owner: "p1", Name: name,
+				Room: []string{"Bath", "", "bath", "Cellar", "厨房"}[i]})
 		}
-		approve(t, db, call("aa:09", "c"), store.DeviceApproval{Owner: "p2", Name: "kitchen"})
+		approve(t, db, call("aa:09", "c"), store.DeviceApproval{Owner: "p2", Name: "kitchen", Room: "bath 2"})
 		_, err := db.Devices.Seen(ctx, call("aa:10", "c"))
 		must(t, err)
 		for _, c := range []struct {
@@ -415,8 +420,10 @@ func TestLookForDevices(t *testing.T) {
 			{store.DeviceSearch{Limit: 9, Text: "kitchen"}, "[Kitchen kitchen]"},
 			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "%"}, "[100%]"},
 			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "_"}, "[kit_1]"},
-			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "房"}, "[厨房的灯]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "房的"}, "[厨房的灯]"},
 			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "AA:04"}, "[hall]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "BATH"}, "[Kitchen 100%]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "厨房"}, "[厨房的灯 hall]"},
 			{store.DeviceSearch{Owner: "p2", Limit: 9, Text: "hall"}, "[]"},
 			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "a\xffb\x00"}, "[]"},
 		} {
@@ -429,6 +436,24 @@ func TestLookForDevices(t *testing.T) {
 			if got := fmt.Sprint(names); got != c.want {
 				t.Errorf("%+v finds %s, want %s", c.q, got, c.want)
 			}
+		}
+		for _, c := range []struct {
+			owner string
+			limit int
+			want  []string
+		}{
+			{"p1", 9, []string{"Bath", "Cellar", "bath", "厨房"}}, {"p2", 9, []string{"bath 2"}}, {"p3", 9, nil},
+			{"", 9, []string{"Bath", "Cellar", "bath", "bath 2", "厨房"}},
+		} {
+			got, err := db.Devices.Rooms(ctx, c.owner, c.limit)
+			must(t, err)
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the rooms of %q are %q, want %q", c.owner, got, c.want)
+			}
+		}
+		if got, err := db.Devices.Rooms(ctx, "", 2); err != nil || len(got) != 2 {
+			t.Errorf("two rooms are %q (%v)", got, err)
 		}
 	})
 }

@@ -62,14 +62,14 @@ func (t Learn) MarkReminded(ctx context.Context, person string, day Day) (bool, 
 // Decks lists a person's decks by name, without the default deck, at most 1,000.
 func (t Learn) Decks(ctx context.Context, person string) ([]Deck, error) {
 	return all(ctx, t.db, readDeck,
-		`SELECT id, person, name, settings, created_at FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`,
+		`SELECT id, person, name, settings, created_at, source FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`,
 		person)
 }
 
 func readDeck(s scanner) (d Deck, err error) {
 	var settings string
 	var created int64
-	err = s.Scan(&d.ID, &d.Person, &d.Name, &settings, &created)
+	err = s.Scan(&d.ID, &d.Person, &d.Name, &settings, &created, &d.Source)
 	d.Settings, d.Created = json.RawMessage(settings), fromMillis(created)
 	return d, err
 }
@@ -77,15 +77,15 @@ func readDeck(s scanner) (d Deck, err error) {
 // AddDeck inserts a deck. It returns [ErrExists] if the person already uses the name.
 func (t Learn) AddDeck(ctx context.Context, d Deck) error {
 	_, err := t.db.exec(ctx,
-		`INSERT INTO learn_decks (id, person, name, settings, created_at) VALUES ($1, $2, $3, $4, $5)`,
-		d.ID, d.Person, d.Name, string(d.Settings), millis(d.Created))
+		`INSERT INTO learn_decks (id, person, name, settings, created_at, source) VALUES ($1, $2, $3, $4, $5, $6)`,
+		d.ID, d.Person, d.Name, string(d.Settings), millis(d.Created), d.Source)
 	return err
 }
 
-// SaveDeck writes a deck's name and settings.
+// SaveDeck writes a deck's name, settings and source.
 func (t Learn) SaveDeck(ctx context.Context, d Deck) error {
-	return t.db.execOne(ctx, `UPDATE learn_decks SET name = $1, settings = $2 WHERE person = $3 AND id = $4`, d.Name,
-		string(d.Settings), d.Person, d.ID)
+	return t.db.execOne(ctx, `UPDATE learn_decks SET name = $1, settings = $2, source = $3 WHERE person = $4 AND id = $5`,
+		d.Name, string(d.Settings), d.Source, d.Person, d.ID)
 }
 
 // RemoveDeck deletes a deck and moves its points to the default deck.
@@ -154,7 +154,7 @@ func (t Learn) Forecast(ctx context.Context, person string, from, to Day) ([]Cou
 // Buried counts by deck a person's due points that are buried on a day.
 func (t Learn) Buried(ctx context.Context, person string, today Day) ([]Count, error) {
 	return all(ctx, t.db, readCount, `SELECT deck, queue, 0, COUNT(*) FROM learn_points
-		WHERE person = $1 AND buried > $2 AND buried > 0 AND (queue = 1 OR queue = 3 AND due <= $3) AND deleted_at IS NULL GROUP BY deck, queue`,
+		WHERE person = $1 AND buried > $2 AND buried > 0 AND (queue = 1 OR queue IN (2, 3) AND due <= $3) AND deleted_at IS NULL GROUP BY deck, queue`,
 		person, int64(today), int64(today))
 }
 

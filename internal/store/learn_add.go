@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -14,6 +12,8 @@ type NewPoint struct {
 	Point    Point
 	Sittings []Sitting
 	Log      []LogEntry
+
+	known []string // ids of entries of the log that the person had already; they are not in Log any more
 }
 
 // Add inserts points, all or none, and assigns their numbers. It returns [ErrExists] if the person
@@ -26,12 +26,15 @@ func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error 
 				return err
 			}
 			for i := range points {
-				if err := t.db.insertPoint(ctx, tx, person, &points[i], ""); err != nil {
+				if err := t.db.insertPoint(ctx, tx, person, &points[i], "", &d.rows); err != nil {
 					return err
 				}
 				d.countAdded(&points[i])
+				if err := adoptLog(ctx, tx, person, points[i].Point.Number, points[i].known); err != nil {
+					return err
+				}
 			}
-			return d.write(ctx, tx, person)
+			return d.write(ctx, t.db, tx, person)
 		})
 	})
 }
@@ -93,222 +96,87 @@ func (d *learnDeltas) countAdded(n *NewPoint) {
 	}
 }
 
-func (db *DB) insertPoint(ctx context.Context, tx *sql.Tx, person string, n *NewPoint, staged string) error {
+// insertPoint writes a point but for the rows that it adds to r.
+func (db *DB) insertPoint(ctx context.Context, tx *sql.Tx, person string, n *NewPoint, staged string,
+	r *pointRows) error {
 	p := &n.Point
 	p.Person, p.Version = person, 1
 	args := append([]any{p.Number, p.ID, p.Person, p.Version, nullString(staged)}, pointValues(p)...)
 	_, err := tx.ExecContext(ctx, `INSERT INTO learn_points (number, id, person, version, staged, `+pointValueColumns+
 		`) VALUES
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)`, args...)
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)`, args...)
 	if err != nil {
 		return err
 	}
-	if err := writeTags(ctx, tx, p, false); err != nil {
-		return err
-	}
-	if err := db.writeWords(ctx, tx, p, false); err != nil {
-		return err
-	}
+	r.putTags(p, nil)
+	r.putWords(p, false)
 	for i := range n.Sittings {
 		n.Sittings[i].Point = p.Number
 		if err := insertSitting(ctx, tx, person, &n.Sittings[i]); err != nil {
 			return err
 		}
 	}
+	fresh := n.Log[:0:0]
 	for i := range n.Log {
-		n.Log[i].Point, n.Log[i].Person, n.Log[i].Deck = p.Number, person, p.Deck
-		// The log survives deletion, so a point that is imported again has entries already.
-		if err := writeLog(ctx, tx, &n.Log[i],
-			` ON CONFLICT (person, id) DO UPDATE SET point = excluded.point`); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Import adds many points in several steps. They are invisible until [Import.Finish];
-// [Import.Abort] deletes them.
-type Import struct {
-	t      Learn
-	person string
-	name   string
-	deltas learnDeltas
-	staged int
-}
-
-// NewImport begins an import. The name must be unique and never reused.
-func (t Learn) NewImport(person, name string) *Import {
-	return &Import{t: t, person: person, name: name}
-}
-
-// Stage writes some points. A thousand at a time block other writers for some hundred milliseconds.
-func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
-	ctx = longRunning(ctx)
-	err := withNumbers(points, func() error {
-		return m.t.db.tx(ctx, func(tx *sql.Tx) error {
-			if err := m.t.db.resolveDecks(ctx, tx, m.person, points); err != nil {
-				return err
-			}
-			for i := range points {
-				if err := m.t.db.insertPoint(ctx, tx, m.person, &points[i], m.name); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-	if err == nil {
-		m.staged += len(points)
-		for i := range points {
-			m.deltas.countAdded(&points[i])
-		}
-	}
-	return err
-}
-
-// PointEdit is an update of an existing point by an import.
-type PointEdit struct {
-	ID               string
-	Question, Answer string
-	Tags             []string
-	Words            []string
-	Updated          time.Time
-}
-
-// Finish applies edits to existing points and makes all staged points visible, in one transaction.
-func (m *Import) Finish(ctx context.Context, edits []PointEdit) error {
-	err := m.finish(ctx, edits)
-	if err == nil && m.staged > analyzeThreshold {
-		m.t.db.analyzeTables(ctx, "learn_points", "learn_sittings", "learn_tags", "learn_log", "learn_words")
-	}
-	return err
-}
-
-// analyzeThreshold is the number of new points after which the table statistics are updated.
-const analyzeThreshold = 1000
-
-func (m *Import) finish(ctx context.Context, edits []PointEdit) error {
-	ctx = longRunning(ctx)
-	return m.t.db.tx(ctx, func(tx *sql.Tx) error {
-		if err := m.recountMovedDecks(ctx, tx); err != nil {
-			return err
-		}
-		for i := range edits {
-			if err := m.edit(ctx, tx, &edits[i]); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET staged = NULL WHERE staged = $1`,
-			m.name); err != nil {
-			return err
-		}
-		return m.deltas.write(ctx, tx, m.person)
-	})
-}
-
-// recountMovedDecks moves the counters of decks that were deleted during the import.
-func (m *Import) recountMovedDecks(ctx context.Context, tx *sql.Tx) error {
-	decks := map[string]bool{}
-	for k := range m.deltas.counts {
-		decks[k.Deck] = true
-	}
-	for _, from := range slices.Sorted(maps.Keys(decks)) {
-		to, err := m.t.db.resolveDeck(ctx, tx, m.person, from)
+		e := &n.Log[i]
+		e.Point, e.Person, e.Deck = p.Number, person, p.Deck
+		// The log survives deletion, so a point that is imported again may have entries, which were
+		// counted when they were written.
+		added, err := affected(writeLog(ctx, tx, e, ` ON CONFLICT (person, id) DO NOTHING`))
 		if err != nil {
 			return err
 		}
-		if to != from {
-			m.deltas.moveDeck(from, to)
+		if added == 0 {
+			n.known = append(n.known, e.ID)
+		} else {
+			fresh = append(fresh, *e)
+		}
+	}
+	n.Log = fresh
+	return nil
+}
+
+// adoptLog gives a point the entries of the log that it brought and that belong to no point any
+// more.
+func adoptLog(ctx context.Context, tx *sql.Tx, person string, point int64, entries []string) error {
+	for _, id := range entries {
+		if _, err := tx.ExecContext(ctx, `UPDATE learn_log SET point = $1 WHERE person = $2 AND id = $3
+			AND NOT EXISTS (SELECT 1 FROM learn_points p WHERE p.number = learn_log.point)`,
+			sanitizeArgs([]any{point, person, id})...); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// moveDeck moves the counters of one deck to another.
-func (d *learnDeltas) moveDeck(from, to string) {
-	for k, n := range maps.Clone(d.counts) {
-		if k.Deck == from {
-			delete(d.counts, k)
-			k.Deck = to
-			d.counts[k] += n
-		}
-	}
-	for k, w := range maps.Clone(d.days) {
-		if k.deck == from {
-			delete(d.days, k)
-			k.deck = to
-			if there := d.days[k]; there != nil {
-				there.add(w)
-			} else {
-				d.days[k] = w
-			}
-		}
-	}
+// CardKey is a card of a note.
+type CardKey struct {
+	Note int64
+	Ord  int
 }
 
-func (w *DayWork) add(more *DayWork) {
-	w.Fresh, w.Due, w.Took = w.Fresh+more.Fresh, w.Due+more.Due, w.Took+more.Took
-	w.Again, w.Hard, w.Good, w.Easy = w.Again+more.Again, w.Hard+more.Hard, w.Good+more.Good, w.Easy+more.Easy
-}
-
-func (m *Import) edit(ctx context.Context, tx *sql.Tx, e *PointEdit) error {
-	p := Point{ID: e.ID, Person: m.person, Tags: e.Tags, Words: e.Words}
-	// The lock prevents changes to the tags before they are counted.
-	query := m.t.db.locking(`SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`,
-		`FOR UPDATE`)
-	var tags string
-	if err := tx.QueryRowContext(ctx, query, m.person, e.ID).Scan(&tags); err == nil {
-		m.deltas.countTags(splitTags(tags), -1)
-		m.deltas.countTags(e.Tags, 1)
-	}
-	err := tx.QueryRowContext(ctx,
-		`UPDATE learn_points SET question = $1, answer = $2, tags = $3, updated_at = $4, version = version + 1
-		WHERE person = $5 AND id = $6 AND staged IS NULL RETURNING number`,
-		sanitizeArgs([]any{e.Question, e.Answer, joinTags(e.Tags), millis(e.Updated), m.person, e.ID})...).
-		Scan(&p.Number)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil // it was deleted for good meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	if err := writeTags(ctx, tx, &p, true); err != nil {
-		return err
-	}
-	return m.t.db.writeWords(ctx, tx, &p, true)
-}
-
-// Abort deletes the staged points.
-func (m *Import) Abort(ctx context.Context) error {
-	return m.t.db.removePoints(ctx, `staged = $1`, m.name)
-}
-
-// PointIDs returns the ids of a person's points, and the ids by origin, including the trash.
+// PointIDs returns the ids of a person's points, and the ids by origin and by card, including the
+// trash.
 func (t Learn) PointIDs(ctx context.Context, person string) (ids map[string]bool, byOrigin map[string]string,
-	err error) {
-	type row struct{ origin, id string }
-	rows, err := all(ctx, t.db, func(s scanner) (r row, err error) { return r, s.Scan(&r.origin, &r.id) },
-		`SELECT origin, id FROM learn_points WHERE person = $1 AND staged IS NULL`, person)
-	ids, byOrigin = make(map[string]bool, len(rows)), map[string]string{}
+	byCard map[CardKey]string, err error) {
+	type row struct {
+		origin, id string
+		card       CardKey
+	}
+	rows, err := all(ctx, t.db, func(s scanner) (r row, err error) {
+		return r, s.Scan(&r.origin, &r.id, &r.card.Note, &r.card.Ord)
+	}, `SELECT origin, id, note, ord FROM learn_points WHERE person = $1 AND staged IS NULL`, person)
+	ids, byOrigin, byCard = make(map[string]bool, len(rows)), map[string]string{}, map[CardKey]string{}
 	for _, r := range rows {
 		ids[r.id] = true
 		if r.origin != "" {
 			byOrigin[r.origin] = r.id
 		}
-	}
-	return ids, byOrigin, err
-}
-
-// removePoints permanently deletes points and all their data except the review log.
-func (db *DB) removePoints(ctx context.Context, condition string, args ...any) error {
-	ctx = longRunning(ctx)
-	return db.tx(ctx, func(tx *sql.Tx) error {
-		if err := db.dropWords(ctx, tx, condition, args...); err != nil {
-			return err
+		if r.card.Note != 0 {
+			byCard[r.card] = r.id
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM learn_points WHERE `+condition, args...)
-		return err
-	})
+	}
+	return ids, byOrigin, byCard, err
 }
 
 // EmptyTrash permanently deletes the points that a person put into the trash before a time, and
@@ -325,16 +193,21 @@ func (t Learn) emptyTrashBatch(ctx context.Context, tx *sql.Tx, person string, b
 	const condition = `number IN (SELECT number FROM learn_points WHERE deleted_at < $1 AND staged IS NULL AND ($2 = '' OR person = $2)
 		ORDER BY person, deleted_at, number LIMIT $3)`
 	byPerson := map[string]*learnDeltas{}
-	rows, err := tx.QueryContext(ctx, `SELECT person, deck, tags FROM learn_points WHERE `+condition, before, person,
-		limit)
+	rows, err := tx.QueryContext(ctx, `SELECT person, deck, tags, note FROM learn_points WHERE `+condition, before,
+		person, limit)
 	if err != nil {
 		return 0, err
 	}
+	var notes []int64
 	for rows.Next() {
 		var who, deck, tags string
-		if err := rows.Scan(&who, &deck, &tags); err != nil {
+		var note int64
+		if err := rows.Scan(&who, &deck, &tags, &note); err != nil {
 			rows.Close()
 			return 0, err
+		}
+		if note != 0 {
+			notes = append(notes, note)
 		}
 		if byPerson[who] == nil {
 			byPerson[who] = &learnDeltas{counts: map[Count]int{}}
@@ -358,8 +231,11 @@ func (t Learn) emptyTrashBatch(ctx context.Context, tx *sql.Tx, person string, b
 	if _, err := tx.ExecContext(ctx, `DELETE FROM learn_points WHERE `+condition, before, person, limit); err != nil {
 		return 0, err
 	}
+	if err := dropNotes(ctx, tx, notes); err != nil {
+		return 0, err
+	}
 	for who, d := range byPerson {
-		if err := d.write(ctx, tx, who); err != nil {
+		if err := d.write(ctx, t.db, tx, who); err != nil {
 			return 0, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -19,11 +20,16 @@ var errStale = errors.New("the point was changed in between")
 const maxRetries = 10
 
 // PointChange is a change of one point in progress. The callback of [Learn.Change] sets Point and
-// Sittings to their new values, and Log to the entries to add to the review log.
+// Sittings to their new values, Log to the entries to add to the review log, and Revised to those
+// to correct.
 type PointChange struct {
 	Point    Point
 	Sittings []Sitting // ordered by number
 	Log      []LogEntry
+	// Unchanged is set by the callback of [Learn.ChangeMany] for a point that stays as it is.
+	Unchanged bool
+	// Revised are entries of the log whose computed fields change.
+	Revised []LogRevision
 	// BuryKin buries the point's kin until this day; 0: it does not.
 	BuryKin Day
 
@@ -199,6 +205,15 @@ func (c *PointChange) Load(ctx context.Context, day Day) int {
 }
 
 func (c *PointChange) write(ctx context.Context, db *DB) error {
+	var d learnDeltas
+	if err := c.writePoint(ctx, db, &d); err != nil {
+		return err
+	}
+	return d.write(ctx, db, c.tx, c.Point.Person)
+}
+
+// writePoint writes everything but the rows and changes of counters that it adds to d.
+func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) error {
 	p := &c.Point
 	if p.Deck != c.before.Deck {
 		var err error
@@ -208,27 +223,22 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 	}
 	args := append(pointValues(p), p.Number, c.before.Version)
 	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET (`+pointValueColumns+`, version) =
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, version + 1)
-		WHERE number = $25 AND version = $26`, args...)
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, version + 1)
+		WHERE number = $29 AND version = $30`, args...)
 	if err := changed(res, err); errors.Is(err, ErrNotFound) {
 		return errStale
 	} else if err != nil {
 		return err
 	}
 	p.Version = c.before.Version + 1
-	var d learnDeltas
 	d.countMove(&c.before, p)
 	if !slices.Equal(c.before.Tags, p.Tags) {
 		d.countTags(c.before.Tags, -1)
 		d.countTags(p.Tags, 1)
-		if err := writeTags(ctx, c.tx, p, true); err != nil {
-			return err
-		}
+		d.rows.putTags(p, c.before.Tags)
 	}
 	if p.Words != nil {
-		if err := db.writeWords(ctx, c.tx, p, true); err != nil {
-			return err
-		}
+		d.rows.putWords(p, true)
 	}
 	if err := errors.Join(c.dropVector(ctx), c.writeSittings(ctx)); err != nil {
 		return err
@@ -237,20 +247,24 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 		if err := c.resolveLogDeck(ctx, db, &c.Log[i]); err != nil {
 			return err
 		}
-		if err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
+		if _, err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
 			return err
 		}
 		d.countReview(&c.Log[i])
 	}
+	if err := c.writeRevisions(ctx, db, d); err != nil {
+		return err
+	}
 	if c.BuryKin != 0 && p.Kin != "" {
 		_, err := c.tx.ExecContext(ctx,
 			`UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
-			AND deleted_at IS NULL AND (queue = 1 OR queue = 3 AND due < $5)`, int64(c.BuryKin), p.Person, p.Kin, p.Number, int64(c.BuryKin))
+			AND deleted_at IS NULL AND buried < $5 AND (queue = 1 OR queue = 3 AND due < $6)`,
+			int64(c.BuryKin), p.Person, p.Kin, p.Number, int64(c.BuryKin), int64(c.BuryKin))
 		if err != nil {
 			return err
 		}
 	}
-	return d.write(ctx, c.tx, p.Person)
+	return nil
 }
 
 // resolveLogDeck sets the deck in which a log entry counts: the point's current deck, or for an
@@ -301,33 +315,17 @@ func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) e
 	return err
 }
 
-func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+
-		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`+onConflict,
+func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) (sql.Result, error) {
+	return tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`+onConflict,
 		sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade),
 			int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
-			string(e.Before), string(e.After), e.Undoes})...)
-	return err
+			string(e.Before), string(e.After), e.Undoes, e.Source})...)
 }
 
-func writeTags(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
-	if replace {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_tags WHERE point = $1`, p.Number); err != nil {
-			return err
-		}
-	}
-	for _, tag := range p.Tags {
-		if _, err := tx.ExecContext(ctx,
-			`INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-			sanitizeArgs([]any{p.Person, tag, p.Number})...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// learnDeltas collects the changes of counters.
+// learnDeltas collects the changes of counters, and the rows that are written together with them.
 type learnDeltas struct {
+	rows   pointRows
 	counts map[Count]int
 	days   map[dayKey]*DayWork
 	tags   map[string]int
@@ -369,15 +367,7 @@ func (d *learnDeltas) countReview(e *LogEntry) {
 	default:
 		return
 	}
-	if d.days == nil {
-		d.days = map[dayKey]*DayWork{}
-	}
-	k := dayKey{e.Deck, e.Day}
-	w := d.days[k]
-	if w == nil {
-		w = &DayWork{}
-		d.days[k] = w
-	}
+	w := d.day(e.Deck, e.Day)
 	switch e.Grade {
 	case Again:
 		w.Again += n
@@ -388,19 +378,17 @@ func (d *learnDeltas) countReview(e *LogEntry) {
 	default:
 		w.Good += n
 	}
-	switch {
-	case e.Elapsed < 0:
-		w.Fresh += n
-	case e.Queue == QueueDay:
-		w.Due += n
-	}
-	if e.Kind == LogReview {
-		w.Took += e.Took
-	}
+	d.countAs(e.Deck, e, n)
+	// An undo has no duration: the time was spent. One that is part of a correction has that of the
+	// review, because the corrected one has it again.
+	w.Took += time.Duration(n) * e.Took
 }
 
 // write applies the deltas in a fixed order, so that two instances do not deadlock.
-func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) error {
+func (d *learnDeltas) write(ctx context.Context, db *DB, tx *sql.Tx, person string) error {
+	if err := d.rows.write(ctx, db, tx, person); err != nil {
+		return err
+	}
 	keys := make([]Count, 0, len(d.counts))
 	for k, n := range d.counts {
 		if n != 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 const pointColumns = `number, id, person, deck, question, answer, tags, in_plan, suspended, draft, kin, origin, created_at, updated_at, deleted_at, version, ` +
-	`phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day`
+	`phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day, note, ord, flag, source`
 
 func readPoint(s scanner) (p Point, err error) {
 	var tags string
@@ -22,7 +22,7 @@ func readPoint(s scanner) (p Point, err error) {
 		&p.Kin, &p.Origin,
 		&created, &updated, &deleted, &p.Version,
 		&c.Phase, &c.Step, &c.Stability, &c.Difficulty, &c.Due, &dueAt, &c.Buried, &c.Reps, &c.Lapses, &lastAt,
-		&c.LastDay)
+		&c.LastDay, &p.Note, &p.Ord, &p.Flag, &p.Source)
 	p.Tags = splitTags(tags)
 	p.Created, p.Updated, p.Deleted = fromMillis(created), fromMillis(updated), fromNullMillis(deleted)
 	c.DueAt, c.LastAt = fromZero(dueAt), fromZero(lastAt)
@@ -70,11 +70,12 @@ func pointValues(p *Point) []any {
 		millis(p.Created), millis(p.Updated), nullMillis(p.Deleted),
 		int64(p.Queue()), int64(c.Phase), c.Step, c.Stability, c.Difficulty, int64(c.Due), zeroMillis(c.DueAt),
 		int64(c.Buried), c.Reps, c.Lapses, zeroMillis(c.LastAt), int64(c.LastDay),
+		p.Note, p.Ord, p.Flag, p.Source,
 	})
 }
 
 const pointValueColumns = `deck, question, answer, tags, in_plan, suspended, draft, kin, origin, created_at, updated_at, deleted_at, ` +
-	`queue, phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day`
+	`queue, phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day, note, ord, flag, source`
 
 // Point returns a point that is not in the trash.
 func (t Learn) Point(ctx context.Context, person, id string) (Point, error) {
@@ -108,29 +109,6 @@ func (t Learn) PointsByNumber(ctx context.Context, person string, numbers []int6
 		}
 	}
 	return out, nil
-}
-
-// inListSize is the number of values in an IN list; shorter lists are padded, so that the query
-// text is always the same.
-const inListSize = 50
-
-func inPlaceholders(from int) string {
-	var b strings.Builder
-	for i := range inListSize {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString("$" + strconv.Itoa(from+i))
-	}
-	return b.String()
-}
-
-func inArgs(numbers []int64) []any {
-	args := make([]any, inListSize)
-	for i := range args {
-		args[i] = numbers[min(i, len(numbers)-1)]
-	}
-	return args
 }
 
 // PointFilter selects points. The zero value selects all that are not in the trash.
@@ -267,14 +245,50 @@ type QueueFilter struct {
 	Deck  *string
 	Tag   string
 	Skip  []string // decks to leave out; only the first 30 count
+	Where []Condition
 }
 
-// preferTagIndex reports whether points of a queue with a tag are found faster through the tag than
-// through the queue. Where fewer points wait than have the tag, as usual in QueueSteps and
-// QueueDay, scanning the queue reads only a few rows.
-func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter) (bool, error) {
-	tagged, err := t.countTagged(ctx, person, f.Tag)
-	if err != nil || tagged > selectiveLimit {
+// isEmpty reports whether the conditions want points of other queues, for which the whole queue
+// would be read in vain.
+func (f *QueueFilter) isEmpty() bool {
+	return slices.ContainsFunc(f.Where, func(c Condition) bool {
+		switch {
+		case c.Not:
+			return false
+		case c.Field == FieldNew:
+			return f.Queue != QueueNew
+		case c.Field == FieldLearning:
+			return f.Queue != QueueSteps
+		case c.Field == FieldReview:
+			return f.Queue != QueueDay
+		}
+		return c.Field == FieldDue && f.Queue == QueueNew
+	})
+}
+
+// tag returns a tag that all points of the filter have; empty: there is none.
+func (f *QueueFilter) tag() string {
+	if f.Tag != "" {
+		return f.Tag
+	}
+	for _, c := range f.Where {
+		if c.Field == FieldTag && !c.Not {
+			return c.Text
+		}
+	}
+	return ""
+}
+
+// preferTagIndex reports whether points of a queue with a tag, at most so many, are found faster
+// through the tag than through the queue. Where fewer points wait than have the tag, as usual in
+// QueueSteps and QueueDay, scanning the queue reads only a few rows.
+func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter, most int) (bool, error) {
+	tag := f.tag()
+	if tag == "" {
+		return false, nil
+	}
+	tagged, err := t.countTagged(ctx, person, tag)
+	if err != nil || tagged > selectiveLimit && most <= selectiveLimit {
 		return false, err
 	}
 	until := Day(0) // new points are counted under day 0
@@ -284,48 +298,78 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter)
 	case QueueDay:
 		until = f.Today
 	}
-	query, args := `SELECT COALESCE(SUM(n), 0) FROM learn_counts WHERE person = $1 AND queue = $2 AND day <= $3`,
-		[]any{person, int64(f.Queue), int64(until)}
-	if f.Deck != nil {
-		query, args = query+` AND deck = $4`, append(args, *f.Deck)
-	}
-	waiting, err := one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, query, args...)
+	waiting, err := t.countQueued(ctx, person, f.Queue, until, f.Deck)
 	return waiting > tagged, err
+}
+
+// countQueued returns the number of points in a queue until a day, in a deck if it is not nil.
+func (t Learn) countQueued(ctx context.Context, person string, queue Queue, until Day, deck *string) (int, error) {
+	query, args := `SELECT COALESCE(SUM(n), 0) FROM learn_counts WHERE person = $1 AND queue = $2 AND day <= $3`,
+		[]any{person, int64(queue), int64(until)}
+	if deck != nil {
+		query, args = query+` AND deck = $4`, append(args, *deck)
+	}
+	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, query, args...)
 }
 
 // Queued lists the points of a queue in order, after a cursor.
 func (t Learn) Queued(ctx context.Context, person string, f QueueFilter, after QueueKey, limit int) ([]Point, error) {
-	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
-	if f.Tag != "" {
-		sooner, err := t.preferTagIndex(ctx, person, f)
-		if err != nil {
-			return nil, err
-		}
-		if sooner {
-			q.skipPersonIndex()
-		}
+	q, err := t.queueQuery(ctx, person, pointColumns, f, limit)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	if after.Number != 0 {
+		q.and(`(due, due_at, number) > (` + q.arg(int64(after.Due)) + `, ` + q.arg(zeroMillis(after.DueAt)) + `, ` +
+			q.arg(after.Number) + `)`)
+	}
+	read := all[Point]
+	if len(f.Where) > 0 {
+		read = allOnce[Point]
+	}
+	return read(ctx, t.db, readPoint, q.text+` ORDER BY due, due_at, number LIMIT `+q.arg(limit), q.args...)
+}
+
+// CountQueued counts the points of a queue by deck, at most so many together.
+func (t Learn) CountQueued(ctx context.Context, person string, f QueueFilter, most int) ([]Count, error) {
+	q, err := t.queueQuery(ctx, person, `deck, queue`, f, most)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	// In the order of the queue, its index ends the count at the limit. Without it PostgreSQL may
+	// join all points with a tag first.
+	return allOnce(ctx, t.db, readCount, `SELECT deck, queue, 0, COUNT(*) FROM (`+q.text+
+		` ORDER BY due, due_at, number LIMIT `+q.arg(most)+`) AS counted GROUP BY deck, queue`, q.args...)
+}
+
+// queueQuery returns the query for columns of the points of a queue, of which at most so many are
+// wanted; nil if there are none.
+func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFilter, most int) (*pointQuery, error) {
+	if f.isEmpty() {
+		return nil, nil
+	}
+	q := queryFrom(`SELECT `+columns+` FROM learn_points`, person)
+	sooner, err := t.preferTagIndex(ctx, person, f, most)
+	if err != nil {
+		return nil, err
+	}
+	if sooner {
+		q.skipPersonIndex()
 	}
 	PointFilter{Deck: f.Deck, Tag: f.Tag}.addTo(q)
 	q.and(`queue = ` + strconv.Itoa(int(f.Queue)))
-	order := `due, due_at, number`
+	q.and(`buried <= ` + q.arg(int64(f.Today)))
 	switch f.Queue {
 	case QueueSteps:
 		q.and(`due <= ` + q.arg(int64(f.Today)+1))
 		q.and(`due_at <= ` + q.arg(millis(f.Now)))
 	case QueueDay:
 		q.and(`due <= ` + q.arg(int64(f.Today)))
-		q.and(`buried <= ` + q.arg(int64(f.Today)))
-	default:
-		q.and(`buried <= ` + q.arg(int64(f.Today)))
 	}
+	t.addConditions(q, person, Selection{Where: f.Where, Today: f.Today, Now: f.Now})
 	for _, deck := range f.Skip[:min(len(f.Skip), 30)] {
 		q.and(`deck <> ` + q.arg(deck))
 	}
-	if after.Number != 0 {
-		q.and(`(due, due_at, number) > (` + q.arg(int64(after.Due)) + `, ` + q.arg(zeroMillis(after.DueAt)) + `, ` +
-			q.arg(after.Number) + `)`)
-	}
-	return all(ctx, t.db, readPoint, q.text+` ORDER BY `+order+` LIMIT `+q.arg(limit), q.args...)
+	return q, nil
 }
 
 const sittingColumns = `id, point, day, number, completed_at, created_at, recall`
@@ -354,13 +398,13 @@ func (t Learn) Sittings(ctx context.Context, numbers []int64) (map[int64][]Sitti
 	return out, nil
 }
 
-const logColumns = `id, person, point, deck, kind, at, day, zone, grade, queue, sitting, recall, score, took_ms, channel, elapsed, state, outcome, undoes`
+const logColumns = `id, person, point, deck, kind, at, day, zone, grade, queue, sitting, recall, score, took_ms, channel, elapsed, state, outcome, undoes, source`
 
 func readLog(s scanner) (e LogEntry, err error) {
 	var at, took int64
 	var before, after string
 	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Deck, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Queue, &e.Sitting,
-		&e.Recall, &e.Score, &took, &e.Channel, &e.Elapsed, &before, &after, &e.Undoes)
+		&e.Recall, &e.Score, &took, &e.Channel, &e.Elapsed, &before, &after, &e.Undoes, &e.Source)
 	e.At, e.Took = fromMillis(at), time.Duration(took)*time.Millisecond
 	e.Before, e.After = []byte(before), []byte(after)
 	return e, err

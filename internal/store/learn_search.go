@@ -16,23 +16,63 @@ func personPrefix(person string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// writeWords stores the search words of a point. The databases differ here too: each has its own
+// writeWords stores the search words of points. The databases differ here: each has its own
 // full-text search.
-func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
-	own := personPrefix(p.Person)
-	var words strings.Builder
-	for _, word := range p.Words {
-		words.WriteString(own + word + " ")
+func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, rows wordRows, replace bool) error {
+	if len(rows.points) == 0 {
+		return nil
+	}
+	if db.dialect == "postgres" {
+		_, err := tx.ExecContext(ctx, `INSERT INTO learn_words (point, words)
+			SELECT point, words::tsvector FROM unnest($1::bigint[], $2::text[]) AS new (point, words)
+			ON CONFLICT (point) DO UPDATE SET words = excluded.words`, rows.points, rows.words)
+		return err
 	}
 	query := `INSERT INTO learn_words (rowid, words) VALUES ($1, $2)`
-	switch {
-	case db.dialect == "postgres":
-		query = `INSERT INTO learn_words (point, words) VALUES ($1, $2::tsvector) ON CONFLICT (point) DO UPDATE SET words = excluded.words`
-	case replace:
+	if replace {
 		query = `INSERT OR REPLACE INTO learn_words (rowid, words) VALUES ($1, $2)`
 	}
-	_, err := tx.ExecContext(ctx, query, p.Number, words.String())
-	return err
+	for i, point := range rows.points {
+		if _, err := tx.ExecContext(ctx, query, point, rows.words[i]); err != nil {
+			return err
+		}
+	}
+	db.merger.wake()
+	return nil
+}
+
+// addTags writes the tags of points.
+func (db *DB) addTags(ctx context.Context, tx *sql.Tx, person string, rows tagRows) error {
+	if db.dialect == "postgres" && len(rows.tags) > 0 {
+		_, err := tx.ExecContext(ctx, `INSERT INTO learn_tags (person, tag, point)
+			SELECT $1, tag, point FROM unnest($2::text[], $3::bigint[]) AS new (tag, point)
+			ON CONFLICT DO NOTHING`, person, rows.tags, rows.points)
+		return err
+	}
+	for i, tag := range rows.tags {
+		if _, err := tx.ExecContext(ctx,
+			`INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+			person, tag, rows.points[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTags deletes the tags of points.
+func (db *DB) removeTags(ctx context.Context, tx *sql.Tx, person string, rows tagRows) error {
+	if db.dialect == "postgres" && len(rows.tags) > 0 {
+		_, err := tx.ExecContext(ctx, `DELETE FROM learn_tags t USING unnest($2::text[], $3::bigint[]) AS old (tag, point)
+			WHERE t.person = $1 AND t.tag = old.tag AND t.point = old.point`, person, rows.tags, rows.points)
+		return err
+	}
+	for i, tag := range rows.tags {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_tags WHERE person = $1 AND tag = $2 AND point = $3`,
+			person, tag, rows.points[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropWords deletes the search words of points. In PostgreSQL they are deleted with the points.
@@ -42,36 +82,21 @@ func (db *DB) dropWords(ctx context.Context, tx *sql.Tx, condition string, args 
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM learn_words WHERE rowid IN (SELECT number FROM learn_points WHERE `+
 		condition+`)`, args...)
+	db.merger.wake()
 	return err
 }
 
 // Search returns the numbers of the newest points that have all words, which are ASCII letters and
 // digits; a word that ends in * is a prefix. Points in the trash are included.
 func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]int64, error) {
-	query, and, prefix := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
-		" AND ", "*"
-	quote := `"`
-	if t.db.dialect == "postgres" {
-		query, and, prefix = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`,
-			" & ", ":*"
-		quote = "'"
-	}
-	var terms strings.Builder
-	own := personPrefix(person)
-	for i, word := range words {
-		head, star := strings.CutSuffix(word, "*")
-		if i > 0 {
-			terms.WriteString(and)
-		}
-		terms.WriteString(quote + own + head + quote)
-		if star {
-			terms.WriteString(prefix)
-		}
-	}
 	if len(words) == 0 {
 		return nil, nil
 	}
-	return all(ctx, t.db, readNumber, query, terms.String(), limit)
+	query := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`
+	if t.db.dialect == "postgres" {
+		query = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`
+	}
+	return all(ctx, t.db, readNumber, query, t.matchText(person, words), limit)
 }
 
 // Vector is the embedding of a point by a model.
@@ -149,4 +174,37 @@ func (c *PointChange) dropVector(ctx context.Context) error {
 	}
 	_, err := c.tx.ExecContext(ctx, `DELETE FROM learn_vectors WHERE point = $1`, c.before.Number)
 	return err
+}
+
+// wordsCondition selects the points that have all words.
+func (t Learn) wordsCondition(q *pointQuery, person string, words []string) string {
+	if len(words) == 0 {
+		return `TRUE`
+	}
+	query := q.arg(t.matchText(person, words))
+	if t.db.dialect == "postgres" {
+		return `number IN (SELECT point FROM learn_words WHERE words @@ ` + query + `::tsquery)`
+	}
+	return `number IN (SELECT rowid FROM learn_words WHERE learn_words MATCH ` + query + `)`
+}
+
+// matchText returns words in the form of the database's full-text search; all of them are wanted.
+func (t Learn) matchText(person string, words []string) string {
+	and, prefix, quote := " AND ", "*", `"`
+	if t.db.dialect == "postgres" {
+		and, prefix, quote = " & ", ":*", "'"
+	}
+	var terms strings.Builder
+	own := personPrefix(person)
+	for i, word := range words {
+		head, star := strings.CutSuffix(word, "*")
+		if i > 0 {
+			terms.WriteString(and)
+		}
+		terms.WriteString(quote + own + head + quote)
+		if star {
+			terms.WriteString(prefix)
+		}
+	}
+	return terms.String()
 }

@@ -25,18 +25,19 @@ func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int,
 			var d learnDeltas
 			for i := range points {
 				p := &points[i]
-				d.countTags(p.Tags, -1)
-				p.Tags = slices.DeleteFunc(slices.Clone(p.Tags),
+				had := p.Tags
+				d.countTags(had, -1)
+				p.Tags = slices.DeleteFunc(slices.Clone(had),
 					func(tag string) bool { return tag == from || tag == to })
 				p.Tags = append(p.Tags, to)
 				slices.Sort(p.Tags)
 				d.countTags(p.Tags, 1)
 				p.Words = words(p)
-				if err := t.db.retag(ctx, tx, p); err != nil {
+				if err := retag(ctx, tx, p, had, &d.rows); err != nil {
 					return err
 				}
 			}
-			return d.write(ctx, tx, person)
+			return d.write(ctx, t.db, tx, person)
 		})
 	})
 	return n, err
@@ -63,14 +64,13 @@ func (t Learn) lockTagged(ctx context.Context, tx *sql.Tx, person, tag string, m
 	return out, rows.Err()
 }
 
-// retag writes the tags and search words of a point.
-func (db *DB) retag(ctx context.Context, tx *sql.Tx, p *Point) error {
+// retag writes a point that had other tags, but for the rows that it adds to r.
+func retag(ctx context.Context, tx *sql.Tx, p *Point, had []string, r *pointRows) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET tags = $1, version = version + 1 WHERE number = $2`,
 		sanitizeArgs([]any{joinTags(p.Tags), p.Number})...); err != nil {
 		return err
 	}
-	if err := writeTags(ctx, tx, p, true); err != nil {
-		return err
-	}
-	return db.writeWords(ctx, tx, p, true)
+	r.putTags(p, had)
+	r.putWords(p, true)
+	return nil
 }

@@ -68,7 +68,7 @@ func TestRenameTag(t *testing.T) {
 			len(list) != 3 || !slices.Equal(list[1].Tags, []string{"z"}) {
 			t.Errorf("%+v, %v", list, err)
 		}
-		must(t, under.Finish(ctx, nil)) // points imported meanwhile keep their tags
+		must(t, under.Finish(ctx, store.ImportEdits{})) // points imported meanwhile keep their tags
 		if got := tagsOf(t, db, "p1"); got != "a:1 b:1 z:4 " {
 			t.Errorf("tags %s", got)
 		}

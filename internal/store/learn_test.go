@@ -208,14 +208,15 @@ func TestLearnImport(t *testing.T) {
 		if len(list) != 0 || len(counts(t, db, 1000)) != 0 {
 			t.Fatal("half an import is seen")
 		}
-		must(t, m.Finish(ctx, nil))
+		must(t, m.Finish(ctx, store.ImportEdits{}))
 		m = db.Learn.NewImport("p1", "import-0")
-		must(t, m.Finish(ctx, []store.PointEdit{{ID: "2", Question: "whom?", Answer: "him", Tags: []string{"c"},
-			Words: []string{"whom"}, Updated: now}}))
+		must(t, m.Finish(ctx, store.ImportEdits{Points: []store.PointEdit{{ID: "2", Change: func(c *store.PointChange) {
+			c.Point.Question, c.Point.Answer, c.Point.Tags, c.Point.Words = "whom?", "him", []string{"c"}, []string{"whom"}
+		}}}}))
 		if got, err := db.Learn.Search(ctx, "p1", []string{"whom"}, 10); err != nil || len(got) != 1 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		ids, byOrigin, err := db.Learn.PointIDs(ctx, "p1")
+		ids, byOrigin, _, err := db.Learn.PointIDs(ctx, "p1")
 		must(t, err)
 		if len(ids) != 2 || len(byOrigin) != 0 {
 			t.Fatalf("%v %v", ids, byOrigin)
@@ -278,4 +279,18 @@ func mustPoint(t *testing.T, db *store.DB, id string) store.Point {
 	p, err := db.Learn.Point(ctx, "p1", id)
 	must(t, err)
 	return p
+}
+
+func TestCountSelected(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "one?"), newPoint("2", "two?"),
+			newPoint("3", "three?")}))
+		f := store.Selection{Today: 100, Now: now, Where: []store.Condition{{Field: store.FieldTag, Text: "a"}}}
+		for most, want := range map[int]int{0: 3, 2: 2, 3: 3, 4: 3} {
+			if n, err := db.Learn.CountSelected(ctx, "p1", f, most); err != nil || n != want {
+				t.Errorf("at most %d: %d, %v; want %d", most, n, err, want)
+			}
+		}
+	})
 }

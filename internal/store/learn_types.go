@@ -30,6 +30,9 @@ func (d Day) Time() time.Time { return time.Unix(int64(d)*86400, 0).UTC() }
 
 func (d Day) String() string { return d.Time().Format(time.DateOnly) }
 
+// DayNum is a [Day] that JSON shows as a number.
+type DayNum int64
+
 // MarshalText implements [encoding.TextMarshaler].
 func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
@@ -110,6 +113,14 @@ type Point struct {
 	Deleted time.Time `json:"deleted_at,omitzero"` // when it was moved to the trash; zero: not deleted
 	Version int64     `json:"-"`                   // incremented by every change
 	Card    Card      `json:"-"`
+	// Note is the number of the note of which the point is a card, and Ord which of its cards,
+	// from 0. Without a note both are 0, and Question and Answer are all there is. Of a note's
+	// point they are what its card shows, as plain text or Markdown.
+	Note int64 `json:"-"`
+	Ord  int   `json:"-"`
+	Flag int   `json:"flag,omitempty"` // 1 to 7; 0: none
+	// Source is what only the program understands that the point was imported from, as JSON.
+	Source string `json:"-"`
 	// Words are the search words of the point: ASCII letters and digits each. They are only
 	// written; nil leaves them unchanged.
 	Words []string `json:"-"`
@@ -158,6 +169,7 @@ const (
 	LogReview     = "review"     // a review, graded or not
 	LogUndo       = "undo"       // a review was undone
 	LogReschedule = "reschedule" // the due date was set by hand
+	LogOther      = "other"      // an entry of another program that is no review
 )
 
 // LogEntry is an entry of the review log, which is append-only.
@@ -181,6 +193,7 @@ type LogEntry struct {
 	Before  json.RawMessage `json:"before,omitempty"`  // a Card
 	After   json.RawMessage `json:"after,omitempty"`   // a Card
 	Undoes  string          `json:"undoes,omitempty"`  // id of the undone entry
+	Source  string          `json:"-"`                 // as of [Point]
 }
 
 // Deck is a group of points with its own settings.
@@ -190,4 +203,5 @@ type Deck struct {
 	Name     string          `json:"name"`
 	Settings json.RawMessage `json:"settings,omitempty"` // overrides of the person's settings
 	Created  time.Time       `json:"created_at"`
+	Source   string          `json:"-"` // as of [Point]
 }

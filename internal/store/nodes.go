@@ -8,14 +8,9 @@ import (
 	"time"
 )
 
-const (
-	// MaxPeers is the maximum number of peers of a person. Programs on the same machine may be
-	// paired without confirmation, so anybody with a key can create them: at about 2 KB each they
-	// take 20 MB.
-	MaxPeers = 10_000
-	// idsPerStatement bounds the parameters of a statement.
-	idsPerStatement = 100
-)
+// MaxPeers is the maximum number of peers of a person. Programs on the same machine may be paired
+// without confirmation, so anybody with a key can create them: at about 2 KB each they take 20 MB.
+const MaxPeers = 10_000
 
 // Ways in which a peer was approved.
 const (

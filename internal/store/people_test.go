@@ -74,6 +74,8 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 		Expires: now.Add(time.Hour), Question: "q of " + name}, store.RecordedSound{Question: []byte(name)}))
 	must(t, db.SpeechUsage.Add(ctx, []store.SpeechUseKey{{Day: "2026-11-25", Owner: person, Device: d.Number,
 		Engine: "ear of " + name}}, []store.SpeechUse{{Uses: 1}}))
+	must(t, db.PushDevices.Save(ctx, store.PushDevice{ID: "push device " + name, Person: person, Hash: "hash " + name,
+		Created: now}, 9))
 	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`),
 		Person: person, Created: now, Expires: now.Add(time.Hour)}))
 	in := deviceRequest("peer " + name)
@@ -92,7 +94,22 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	must(t, err)
 	must(t, db.Learn.SaveVectors(ctx, person, "model", []store.Vector{{Point: points[0].Number, Data: []byte{1},
 		Version: points[0].Version}}))
+	must(t, db.Learn.SaveMedia(ctx, person, &store.MediaFile{Name: "picture of " + name, Added: now}, []byte{1}))
+	typ := store.NoteType{Origin: "type of " + name, Model: []byte(`{}`), Updated: now}
+	must(t, db.Learn.SaveNoteType(ctx, person, &typ))
+	notes := db.Learn.NewImport(person, "import of "+name)
+	must(t, notes.StageNotes(ctx, []store.Note{{Type: typ.Number, GUID: "note of " + name, Fields: []string{"a"},
+		Updated: now}}))
+	must(t, notes.Finish(ctx, store.ImportEdits{Sources: []store.Source{{Name: "source", Data: []byte(`{}`)}}}))
+	must(t, db.Learn.NewImport(person, "running import of "+name).StageNotes(ctx, nil))
+	must(t, db.Learn.ChangeMany(ctx, person, []int64{points[0].Number},
+		func([]*store.PointChange) (*store.BulkPart, error) {
+			return &store.BulkPart{ID: "edit of " + name, Edit: []byte(`{}`), Changes: []byte(`{}`), Until: now}, nil
+		}, nil))
+	must(t, db.Learn.GiveIDs(ctx, person, store.Numbering{Kind: store.IDOfCard},
+		[]store.NewID{{Wanted: 1, Number: points[0].Number}}))
 	must(t, db.Learn.SaveLearner(ctx, person, []byte(`{"of":"`+name+`"}`)))
+	must(t, db.Learn.AddFit(ctx, store.Fit{ID: "fit " + name, Person: person, At: now}))
 	must(t, db.Learn.AddDeck(ctx, store.Deck{ID: "deck " + name, Person: person, Name: "deck of " + name,
 		Settings: []byte(`{}`), Created: now}))
 	must(t, db.OAuth.SaveClient(ctx, store.OAuthClient{ID: "program", Kind: store.ClientRegistered,
@@ -124,7 +141,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 // digests of a call.
 var unownedTables = []string{"counters", "leases", "media", "admin_events", "sign_in_tries", "audit_chains",
 	"audit_links", "secrets", "installation", "written_by", "speech_engines", "oauth_clients",
-	"acme_accounts", "certificates", "acme_challenges", "relay_links"}
+	"acme_accounts", "certificates", "acme_challenges", "relay_links", "push_keys"}
 
 // Removing a person deletes all their data, and nothing of others.
 func TestRemovePerson(t *testing.T) {

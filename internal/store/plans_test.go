@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// With any filter, a page of turns or calls is read from an index, in the order of the list.
+// With any filter, a page of turns or calls is read from an index, in the order of the list. IDs of
+// some notes or cards are found by these.
 func TestFiltersUseIndexes(t *testing.T) {
 	db, err := Open(t.Context(), Options{Folder: t.TempDir()})
 	if err != nil {
@@ -46,6 +47,9 @@ func TestFiltersUseIndexes(t *testing.T) {
 			check(index, query, args)
 		}
 	}
+	ids := append(inArgs([]int64{1}), int64(1), "p1")
+	check("learn_ids_note", Numbering{IDOfNote, true}.idsQuery(), ids)
+	check("learn_ids_point", Numbering{IDOfCard, false}.idsQuery(), ids)
 	plan := planOf((&TraceFilter{Owner: "p1", Recorded: true}).query(50))
 	if !strings.HasPrefix(plan, "SCAN recordings USING COVERING INDEX") || !strings.Contains(plan, "(turn=?)") {
 		t.Errorf("turns with a recording should be found from the recordings: %s", plan)
@@ -64,5 +68,14 @@ func TestFiltersUseIndexes(t *testing.T) {
 			query, args := f.query(50)
 			check(index, query, args)
 		}
+	}
+	plan = planOf(pastConversations, []any{1, "p1", 30})
+	if strings.Count(plan, "exchanges USING COVERING INDEX exchanges_conversation (bot=? AND person=?)") != 1 ||
+		!strings.Contains(plan, "exchanges USING INDEX exchanges_conversation (bot=? AND person=? AND conversation=?)") {
+		t.Errorf("conversations should be listed from their index: %s", plan)
+	}
+	plan = planOf(callsByTurns, append(inArgs([]string{"t1", "t2"}), "p1", 1))
+	if !strings.HasPrefix(plan, "SEARCH calls USING INDEX calls_turn (turn=?)") {
+		t.Errorf("calls should be found by their turns: %s", plan)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -102,13 +101,9 @@ func (t Recordings) Sound(ctx context.Context, turn string) (RecordedSound, erro
 // Recorded returns which of some turns have a recording.
 func (t Recordings) Recorded(ctx context.Context, turns []string) (map[string]bool, error) {
 	out := map[string]bool{}
-	for some := range slices.Chunk(turns, idsPerStatement) {
-		args, marks := make([]any, len(some)), make([]string, len(some))
-		for i, turn := range some {
-			args[i], marks[i] = turn, "$"+strconv.Itoa(i+1)
-		}
+	for some := range slices.Chunk(turns, inListSize) {
 		found, err := all(ctx, t.db, func(s scanner) (turn string, err error) { return turn, s.Scan(&turn) },
-			`SELECT turn FROM recordings WHERE turn IN (`+strings.Join(marks, ", ")+`)`, args...)
+			`SELECT turn FROM recordings WHERE turn IN (`+inPlaceholders(1)+`)`, inArgs(some)...)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,6 +265,38 @@ func TestForget(t *testing.T) {
 			if got := left(); err != nil || n != c.n || got != c.left {
 				t.Errorf("%s: %d went, %v; left are %v, not %v", c.name, n, err, got, c.left)
 			}
+		}
+	})
+}
+
+// The newest turns of several bots are read together, a few of each.
+func TestRecentTraces(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := recorded(t, o)
+		long := strings.Repeat("长", 400)
+		must(t, db.Traces.Finish(ctx, store.Trace{Turn: "turn-99", Owner: "p1", Bot: 1, At: now.Add(time.Hour),
+			First: time.Second, Total: 2 * time.Second, Outcome: "failed", Code: "timeout", Cause: "why", Question: "q",
+			Answer: long}, nil))
+		got, err := db.Traces.RecentByBot(ctx, []int64{1, 2, 77}, 3)
+		must(t, err)
+		if len(got) != 2 || !slices.Equal(turnsOf(got[1]), []string{"99", "38", "36"}) ||
+			!slices.Equal(turnsOf(got[2]), []string{"37", "35", "33"}) {
+			t.Fatalf("got %v and %v of %d", turnsOf(got[1]), turnsOf(got[2]), len(got))
+		}
+		want := store.Trace{Turn: "turn-99", Owner: "p1", Bot: 1, At: now.Add(time.Hour), First: time.Second,
+			Total: 2 * time.Second, Outcome: "failed", Code: "timeout", Cause: "why", Answer: long[:3*300]}
+		if first := got[1][0]; !first.At.Equal(want.At) {
+			t.Errorf("at %s, want %s", first.At, want.At)
+		} else if first.At = want.At; first != want {
+			t.Errorf("got %+v", first)
+		}
+		// More bots than one query has.
+		many := make([]int64, 120)
+		for i := range many {
+			many[i] = int64(120 - i)
+		}
+		if got, err = db.Traces.RecentByBot(ctx, many, 1); err != nil || len(got) != 3 || len(got[1]) != 1 {
+			t.Errorf("of many bots: %v, %v", got, err)
 		}
 	})
 }

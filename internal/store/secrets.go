@@ -109,7 +109,8 @@ func (t Secrets) Discard(ctx context.Context) error {
 var sealedColumns = []struct{ table, column string }{{"bots", "settings"}, {"upstreams", "settings"},
 	{"shim_nodes", "kept"}, {"speech_engines", "settings"}, {"upstream_signins", "sealed"},
 	{"authenticators", "secret"}, {"acme_accounts", "sealed"}, {"certificates", "sealed"},
-	{"certificates", "pending"}, {"acme_challenges", "sealed"}, {"relay_links", "kept"}}
+	{"certificates", "pending"}, {"acme_challenges", "sealed"}, {"relay_links", "kept"},
+	{"push_keys", "sealed"}, {"push_devices", "sealed"}}
 
 // EachSealed calls f with every text that contains sealed values, replaces those that f changes,
 // and returns their number. A text that was changed concurrently is not replaced: sealed values are

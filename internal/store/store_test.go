@@ -286,6 +286,20 @@ func TestConversationsAndTraces(t *testing.T) {
 		if _, err := db.Conversations.Latest(ctx, 1, "y"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("nobody's latest conversation: %v", err)
 		}
+		for i, conversation := range []string{"c2", "c3"} {
+			must(t, db.Conversations.Save(ctx, store.Exchange{Turn: "u" + conversation, Bot: 1, Person: "x",
+				Conversation: conversation, At: now.Add(time.Duration(i+1) * time.Hour), Question: "about " + conversation}))
+		}
+		must(t, db.Conversations.Save(ctx, store.Exchange{Turn: "aaa", Bot: 1, Person: "x", Conversation: "c3",
+			At: now.Add(2*time.Hour + time.Second), Question: "later, whatever its turn is called"}))
+		past, err := db.Conversations.Past(ctx, 1, "x", 2)
+		if err != nil || len(past) != 2 || past[0].Question != "about c3" || past[1].Conversation != "c2" {
+			t.Errorf("the last two conversations: %+v, %v", past, err)
+		}
+		if past, err = db.Conversations.Past(ctx, 1, "x", 9); err != nil || len(past) != 3 ||
+			past[2].Question != "q" || !past[2].Last.Equal(now.Add(299*time.Second)) {
+			t.Errorf("all conversations: %+v, %v", past, err)
+		}
 
 		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "",
 			"", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now,

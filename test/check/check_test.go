@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,6 +152,28 @@ func TestAfterAnInterruptNothingRuns(t *testing.T) {
 	r.step(ctx, "second", func(context.Context) result { t.Error("it ran"); return result{} })
 	if r.total.failed != 1 {
 		t.Errorf("counted %v", r.total)
+	}
+}
+
+// What hung is known although the run was ended from outside.
+func TestUnfinishedTestsAreNamed(t *testing.T) {
+	tally := newTally(&report{out: io.Discard}, false)
+	err := tally.read(strings.NewReader(`{"Time":"2026-01-02T03:00:00Z","Action":"start","Package":"p"}
+{"Time":"2026-01-02T03:00:00Z","Action":"start","Package":"q"}
+{"Time":"2026-01-02T03:00:05Z","Action":"run","Package":"p","Test":"TestDone"}
+{"Time":"2026-01-02T03:00:09Z","Action":"pass","Package":"p","Test":"TestDone"}
+{"Time":"2026-01-02T03:00:10Z","Action":"run","Package":"p","Test":"TestHangs"}
+{"Time":"2026-01-02T03:00:11Z","Action":"run","Package":"p","Test":"TestWaits"}
+{"Time":"2026-01-02T03:00:11Z","Action":"pause","Package":"p","Test":"TestWaits"}
+{"Time":"2026-01-02T03:00:20Z","Action":"pass","Package":"q"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tally.unfinished(time.Date(2026, 1, 2, 3, 1, 0, 0, time.UTC))
+	want := "not finished: p, 60s, 1 passed, 0 failed, 0 skipped\n      TestHangs: 50s\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 

@@ -17,9 +17,10 @@ import (
 	"time"
 )
 
-// testLimit is the timeout of one package's tests. The slowest takes half of it on a machine with
-// two cores that does nothing else.
-const testLimit = "75m"
+// testLimit is the timeout of one package's tests. The slowest takes a third of it on a machine
+// with two cores that does nothing else. A test that hangs ends with its stack, before whoever runs
+// all tests gives up.
+const testLimit = "50m"
 
 // testOptions define how tests are run.
 type testOptions struct {
@@ -98,6 +99,7 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 	switch {
 	case ctx.Err() != nil:
 		r.fail("interrupted")
+		r.say(t.unfinished(time.Now()))
 	case err != nil && !t.failed:
 		// The go command itself failed and wrote the reason to standard error.
 		r.fail("go test: " + err.Error())
@@ -131,6 +133,7 @@ func runJSON(cmd *exec.Cmd, t *tally) error {
 
 // event is a line of "go test -json"; see "go doc test2json".
 type event struct {
+	Time        time.Time
 	Action      string
 	Package     string
 	ImportPath  string // of build-output
@@ -155,6 +158,8 @@ type tally struct {
 type packageTally struct {
 	count
 	race    bool
+	began   time.Time
+	running map[string]time.Time     // since when, by test
 	output  map[string]*bytes.Buffer // by test; "" for output outside tests
 	parents map[string]bool          // tests that have subtests
 	broken  map[string]bool          // tests with a failed subtest
@@ -200,15 +205,21 @@ func (t *tally) take(e event) {
 	}
 	p := t.open[e.Package]
 	if p == nil {
-		p = &packageTally{race: t.race, output: map[string]*bytes.Buffer{}, parents: map[string]bool{},
-			broken: map[string]bool{}, unraced: map[string]bool{}}
+		p = &packageTally{race: t.race, began: e.Time, running: map[string]time.Time{},
+			output: map[string]*bytes.Buffer{}, parents: map[string]bool{}, broken: map[string]bool{},
+			unraced: map[string]bool{}}
 		t.open[e.Package] = p
 	}
 	switch {
+	case e.Action == "run" || e.Action == "cont":
+		p.running[e.Test] = e.Time
+	case e.Action == "pause":
+		delete(p.running, e.Test)
 	case e.Action == "output":
 		buffer(p.output, e.Test).WriteString(e.Output)
 	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 	case e.Test != "":
+		delete(p.running, e.Test)
 		p.ended(e.Test, e.Action)
 		if e.Elapsed >= slowTest.Seconds() && !strings.Contains(e.Test, "/") {
 			p.slow = append(p.slow, e)
@@ -271,6 +282,19 @@ func reason(out *bytes.Buffer) string {
 		}
 	}
 	return "no reason given"
+}
+
+// unfinished returns lines with the packages and tests that have not ended.
+func (t *tally) unfinished(now time.Time) string {
+	var b strings.Builder
+	for _, pkg := range slices.Sorted(maps.Keys(t.open)) {
+		p := t.open[pkg]
+		fmt.Fprintf(&b, "not finished: %s, %.0fs, %s\n", pkg, now.Sub(p.began).Seconds(), p.count)
+		for _, test := range slices.Sorted(maps.Keys(p.running)) {
+			fmt.Fprintf(&b, "      %s: %.0fs\n", test, now.Sub(p.running[test]).Seconds())
+		}
+	}
+	return b.String()
 }
 
 // endPackage reports a package and adds its count to the total.

@@ -35,6 +35,9 @@ func pages(b *browsertest.Browser) []string {
 		if strings.HasPrefix(path, "/tools/") && strings.Contains(path, "_") { // each has its own form
 			kind, most = "/tools/#", 6
 		}
+		if strings.HasPrefix(path, "/docs/") { // all are made alike
+			kind, most = "/docs/#", 2
+		}
 		if known[kind]++; known[kind] <= most {
 			list = append(list, address)
 		}

@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"patchbay/internal/console/browsertest"
+	"patchbay/internal/plug/learn/sim"
 )
 
 var update = flag.Bool("update", false, "take the pictures of the manual anew")
@@ -19,8 +21,10 @@ func TestPictures(t *testing.T) {
 	folder := filepath.Join("..", "..", "docs", "img")
 	if *update {
 		takePictures(t, folder)
+		takeLearnPictures(t, folder)
 	}
-	for _, name := range []string{"home", "chat", "device", "review", "talk"} {
+	for _, name := range []string{"home", "chat", "device", "review", "talk", "today", "cloze", "phone", "points",
+		"fit", "stats"} {
 		info, err := os.Stat(filepath.Join(folder, "console-"+name+".png"))
 		if err != nil {
 			t.Error(err)
@@ -67,6 +71,51 @@ func takePictures(t *testing.T, folder string) {
 	talker := browsertest.Chromium{Microphone: microphone(t)}
 	defer talker.Stop()
 	h.takeTalk(t, &talker, func(b *browsertest.Browser) { shot(b, "talk") })
+}
+
+// takeLearnPictures shows the deck of a simulated learner.
+func takeLearnPictures(t *testing.T, folder string) {
+	h := newServerWithAda(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "demo.apkg"))
+	must(t, err)
+	defer file.Close()
+	c, err := sim.Write(file, sim.Options{Lang: "en", Now: time.Now(), Zone: time.UTC, DayStart: 4 * time.Hour})
+	must(t, err)
+	h.run("learn", "import", file.Name(), "--user", ada)
+	shot := func(b *browsertest.Browser, name string) {
+		b.Script("document.activeElement?.blur(); " + settled)
+		b.SaveScreenshot(filepath.Join(folder, "console-"+name+".png"))
+	}
+	b := h.adaBrowser(look{390, "en", false})
+	b.Open("/learn")
+	b.WaitVisible("h1")
+	shot(b, "today")
+	b.Open("/learn/review?deck=" + c.Poem)
+	b.WaitVisible(".review textarea")
+	b.Press("\r")
+	b.WaitVisible(".answer")
+	shot(b, "cloze")
+	h.run("learn", "bulk", "--user", ada, "--suspend", "--", "-tag:flags")
+	b.SetDark(true)
+	b.Open("/learn/offline")
+	b.WaitVisible("#pocket iframe")
+	shot(b, "phone")
+	h.run("learn", "bulk", "--undo", "--user", ada)
+	b.SetDark(false)
+	b.SetWidth(laptop.width)
+	b.Open("/learn/points?q=tag:flags")
+	b.WaitVisible("h1")
+	shot(b, "points")
+	b.Open("/learn/fit")
+	b.Click("form[action='/learn/fit'] button.main")
+	b.WaitVisible("#fitted table")
+	b.Click("form[action='/learn/simulation'] button")
+	b.WaitVisible("#cost svg")
+	b.Script("document.querySelector('#cost').scrollIntoView({ block: 'end', behavior: 'instant' })")
+	shot(b, "fit")
+	b.Open("/learn/stats")
+	b.WaitVisible("svg")
+	shot(b, "stats")
 }
 
 // takeTalk asks a question on the page on which the browser is a board.

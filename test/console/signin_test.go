@@ -124,7 +124,7 @@ func firstLoad(t *testing.T, l look) {
 	b.Open("/")
 	b.WaitVisible("h1")
 	b.WaitUntil("document.readyState === 'complete'")
-	if n := b.BytesReceived(); n == 0 || n > 150<<10 {
+	if n := b.BytesReceived(); n == 0 || n > 60<<10 {
 		t.Errorf("the first visit takes %.1f KiB", float64(n)/1024)
 	} else {
 		t.Logf("the first visit takes %.1f KiB", float64(n)/1024)

@@ -82,9 +82,10 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// sizeLimit is the sum of what is loaded of the program with inlined pages, which is 2.6 MB more
-// than a released one has. A library that makes it larger has to be worth it.
-const sizeLimit = 74_000_000
+// sizeLimit is the sum of what is loaded of the program with inlined pages, which is 3 MB more than
+// a released one has: 78 MB when the manual, both translations of everything and the notes of Learn
+// were in it. A library that makes it larger has to be worth it.
+const sizeLimit = 80_000_000
 
 // checkProgram guards the size, and that the stamps are variables of the program: the linker says
 // nothing about one that does not exist.

@@ -25,6 +25,7 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /activity", Serve: turns},
 		{Pattern: "GET /activity/live", Serve: turnsLive},
+		{Pattern: "POST /activity/keep", Access: page.Confirmed, Serve: keep},
 		{Pattern: "GET /activity/turns/{turn}", Serve: turn},
 		{Pattern: "GET /activity/turns/{turn}/sound/{part}", Serve: turnSound},
 		{Pattern: "GET /activity/calls", Serve: calls},
@@ -155,7 +156,7 @@ func bots(v *page.Visit) ([]store.Bot, error) {
 }
 
 func (f *filter) turns(v *page.Visit, limit int) (control.TurnPage, error) {
-	return v.Instance.Control.Turns(v.Context(), f.caller(v), control.TurnQuery{
+	return v.Instance.Control.TurnsAsked(v.Context(), f.caller(v), control.TurnQuery{
 		Bot: f.Bot, Channel: f.Channel, Outcome: f.Outcome, From: f.from, Until: f.until, Recorded: f.Recorded,
 		After: f.After, Limit: limit,
 	})

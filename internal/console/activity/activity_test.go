@@ -63,6 +63,42 @@ func called(t testing.TB, r *consoletest.Rig, c store.Call) {
 	}
 }
 
+// The turns of a conversation are one line, with what was asked if that is kept. People are asked
+// once whether to keep it.
+func TestConversations(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	bot := r.AddScript(t, nil, echoes)
+	r.AddScript(t, nil, echoes)
+	asks(t, r, bot, "before <all>")
+	ada := r.SignedInAs(r.Person)
+	p := ada.Get("/activity")
+	if !p.Contains("Shall the questions", "Keep them") || p.Contains("before") || p.Contains("questions</span>") {
+		t.Error(p.Text)
+	}
+	if p := r.SignedInAs(r.Bob).Get("/activity"); p.Contains("Shall the questions") { // he has no bots
+		t.Error(p.Text)
+	}
+	if p = ada.Post("/activity/keep", "keep", "yes"); p.Path != "/activity" || p.Contains("Shall the questions") {
+		t.Errorf("%s: %s", p.Path, p.Text)
+	}
+	asks(t, r, bot, "good <morning>")
+	asks(t, r, bot, "fail")
+	if p = ada.Get("/activity"); !p.Contains("3 questions", "good &lt;morning&gt;", "1 failed", bot.Name) ||
+		strings.Count(p.Text, "record-conversation") != 1 || strings.Count(p.Text, `class="record-turn"`) != 3 {
+		t.Error(p.Text)
+	}
+	if p = ada.Get("/activity?live=on"); p.Contains("record-conversation") {
+		t.Error(p.Text)
+	}
+	if err := r.Store.Traces.Finish(t.Context(), store.Trace{Turn: "bobs", Owner: r.Bob.ID, Channel: "lingzhu",
+		At: time.Now(), Outcome: "done", Question: "bobs secret"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p = ada.Get("/activity?everybody=on"); !p.Contains("/activity/turns/bobs") || p.Contains("bobs secret") {
+		t.Error(p.Text)
+	}
+}
+
 // A turn is in the list, and on its page with a breakdown of its time; its text is there only if it
 // is retained.
 func TestTurns(t *testing.T) {
@@ -76,15 +112,15 @@ func TestTurns(t *testing.T) {
 	called(t, r, store.Call{ID: "c2", Person: r.Bob.ID, Turn: said, Tool: "bobs_secret", Outcome: "done"})
 	b := r.SignedInAs(r.Person)
 	p := b.Get("/activity")
-	if !p.Contains(keeps.Name, quiet.Name, "answered", "failed", "glasses", "/activity/turns/"+said) ||
-		strings.Contains(p.Text, "morning") {
+	if !p.Contains(keeps.Name, quiet.Name, "answered", "failed", "glasses", "/activity/turns/"+said,
+		"good &lt;morning&gt;") {
 		t.Errorf("the list is %s", p.Text)
 	}
 	if p = b.Get("/activity?outcome=wrong"); p.Contains(keeps.Name+"</a>") || !p.Contains(quiet.Name+"</a>") {
 		t.Errorf("what went wrong is %s", p.Text)
 	}
 	if p = b.Get(fmt.Sprintf("/activity?bot=%d&channel=lingzhu&day=%s", keeps.Number,
-		time.Now().Format(time.DateOnly))); !p.Contains(keeps.Name+"</a>") || p.Contains(quiet.Name+"</a>") {
+		time.Now().Format(time.DateOnly))); !p.Contains("good &lt;morning&gt;</a>") || p.Contains(quiet.Name+"</a>") {
 		t.Errorf("turns with one bot are %s", p.Text)
 	}
 	if p = b.Get("/activity?day=2020-01-01"); !p.Contains("Nothing fits") {

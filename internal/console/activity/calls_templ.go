@@ -176,7 +176,7 @@ func callsPage(v *page.Visit, f filter, list control.CallPage, mine []store.Bot,
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = recordsPage(v, f, callRecords, rows(v, f, callRecords, each(list.Calls, callRow(v, f))), list.Next).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = recordsPage(v, f, callRecords, rows(v, f, callRecords, each(list.Calls, callRow(v, f))), list.Next, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -102,6 +102,12 @@ const (
 	msgSaid           = i18n.Message("What was said")
 	msgQuestion       = i18n.Message("Question")
 	msgAnswer         = i18n.Message("Answer")
+	msgQuestions      = i18n.Message("%d questions")
+	msgWrongOf        = i18n.Message("%d failed")
+	msgAskKeep        = i18n.Message("Shall the questions to your bots and their answers be kept with the records?")
+	msgAskKeepTold    = i18n.Message("Then you see here what was asked. You can change it for each bot, and delete it.")
+	msgAskKeepYes     = i18n.Message("Keep them")
+	msgAskKeepNo      = i18n.Message("Do not keep them")
 	msgNotKept        = i18n.Message("What was said is not kept in records of turns.")
 	msgNotKeptWhere   = i18n.Message("What is kept")
 	msgKind           = i18n.Message("Kind")
@@ -127,7 +133,9 @@ var channels = []struct {
 	{"bot", i18n.Message("bot")},
 	{"rokid-mcp", i18n.Message("Rokid's older MCP endpoint")},
 	{"xiaozhi-mcp", i18n.Message("XiaoZhi's cloud")},
+	{"anki", i18n.Message("programs for Anki")},
 	{"learn-files", i18n.Message("files of Learn")},
+	{"learn-monthly", i18n.Message("monthly fit of Learn")},
 	{"api", i18n.Message("API")},
 }
 

@@ -543,3 +543,33 @@ func TestAddWhatWasFound(t *testing.T) {
 		t.Errorf("%d: a member sees what was found", p.Status)
 	}
 }
+
+// The list says what answered last and what failed, and what model answers.
+func TestListOfRecentTurns(t *testing.T) {
+	r := newRig(t, control.Options{})
+	ada := r.SignedInAs(r.Person)
+	b := of(t, r, r.Person, "parrot", "echo", nil)
+	finish := func(turn, outcome, code, answer string, ago time.Duration) {
+		t.Helper()
+		err := r.Store.Traces.Finish(t.Context(), store.Trace{Turn: turn, Bot: b.Number, Owner: r.Person.ID,
+			Channel: "lingzhu", At: time.Now().Add(-ago), First: 1200 * time.Millisecond, Total: 2 * time.Second,
+			Outcome: outcome, Code: code, Answer: answer}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := ada.Get("/bots"); p.Contains("usually begins") || p.Contains("last answer") {
+		t.Errorf("it was never asked: %s", p.Text)
+	}
+	finish("turn-1", "failed", "timeout", "", 3*time.Hour)
+	p := ada.Get("/bots")
+	if !p.Contains("Last question: It took too long", "/activity/turns/turn-1", "failed") || p.Contains("last answer") {
+		t.Errorf("it failed: %s", p.Text)
+	}
+	finish("turn-2", "done", "", "It is <b>warm</b>\nand sunny.", 2*time.Hour)
+	p = ada.Get("/bots")
+	if !p.Contains("last answer", "/activity/turns/turn-2", "usually begins after 1200 ms", "1 of the last 2 failed",
+		"It is &lt;b&gt;warm") || p.Contains("and sunny") || p.Contains("Last question:") {
+		t.Errorf("it answered: %s", p.Text)
+	}
+}

@@ -15,6 +15,8 @@ import (
 const (
 	// pageSize is the number of bots on a page.
 	pageSize = 50
+	// saidLength is how many characters of a bot's last answer the list shows.
+	saidLength = 120
 	// refreshInterval is how often the state of bots is read, besides when one connects or
 	// disconnects: errors of a connected bot are not announced.
 	refreshInterval = 2 * time.Second
@@ -27,12 +29,28 @@ type row struct {
 	Light        page.State
 	State        string
 	LastSeenText string
+	FailureText  string // what failed last, if nothing was answered since
 }
 
 // fingerprint returns a value that differs between rows that look different.
 func (r row) fingerprint() string {
 	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.LastSeenText, r.Problem,
-		r.FailingSince.Unix(), r.Command)
+		r.FailingSince.Unix(), r.Command, r.Model, r.recentFingerprint())
+}
+
+// recentFingerprint is fingerprint of the last turns, without how long ago they were.
+func (r row) recentFingerprint() string {
+	if r.Recent == nil {
+		return ""
+	}
+	text := fmt.Sprint(r.Recent.Turns, r.Recent.Failed, r.Recent.FirstMS, r.FailureText)
+	if a := r.Recent.Answer; a != nil {
+		text += a.Turn
+	}
+	if f := r.Recent.Failure; f != nil {
+		text += f.Turn
+	}
+	return text
 }
 
 // rows is one page of the list.
@@ -69,6 +87,9 @@ func loadRows(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 		r.Light, r.State = page.BotState(v, b)
 		if !b.Online && !b.Heard().IsZero() {
 			r.LastSeenText = v.Text(msgHeard, v.FormatTime(b.Heard()))
+		}
+		if b.Recent != nil && b.Recent.IsFailing() {
+			_, r.FailureText = outcome(v, "failed", b.Recent.Failure.Code)
 		}
 		out.Rows = append(out.Rows, r)
 	}

@@ -47,6 +47,12 @@ const (
 	msgWearer   = i18n.Message("1 wearer")
 	msgHeard    = i18n.Message("last heard %s")
 
+	msgLastAnswer = i18n.Message("last answer %s")
+	msgUsually    = i18n.Message("usually begins after %s")
+	msgLastFailed = i18n.Message("failed %s")
+	msgSomeFailed = i18n.Message("%d of the last %d failed, most recently %s")
+	msgLastTurn   = i18n.Message("Last question: %s")
+
 	msgReconnectingTold = i18n.Message("Its connection was lost a moment ago. New questions wait until it is back, and the asker is shown a note.")
 	msgAwaitedTold      = i18n.Message("Its far side has never connected. Set up the plugin at the computer where OpenClaw runs; if you need another token, make one in the settings.")
 	msgAwayTold         = i18n.Message("Its far side is not connected. See whether that computer and OpenClaw run, and whether it has a network.")

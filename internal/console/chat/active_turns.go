@@ -9,6 +9,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/netx"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -78,7 +79,7 @@ func live(v *page.Visit) {
 // observe streams the rest of an answer until it ends.
 func observe(ctx context.Context, v *page.Visit, b control.BotStatus, a *answer, send page.Send) error {
 	begun := false
-	said, err := v.Instance.Control.FollowChat(ctx, v.Caller(),
+	turn, err := v.Instance.Control.FollowChat(ctx, v.Caller(),
 		control.ChatRef{Bot: v.PathValue("bot"), Conversation: a.conversation}, a.ID, func(events []talk.Event) error {
 			for _, e := range events {
 				a.applyEvent(e)
@@ -87,7 +88,10 @@ func observe(ctx context.Context, v *page.Visit, b control.BotStatus, a *answer,
 			if !begun {
 				begun, part = true, a.whole(v)
 			}
-			return send(part)
+			if err := send(part); err != nil {
+				return err
+			}
+			return netx.Wait(ctx, a.interval()-pieceInterval) // the hub waits for one itself
 		})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -95,9 +99,10 @@ func observe(ctx context.Context, v *page.Visit, b control.BotStatus, a *answer,
 	if control.AsError(err) != nil {
 		return err // the bot was removed, or the turn does not exist
 	}
-	if a.setResult(err); said != "" {
-		a.Text = said
+	if a.end(ctx, v, b.Bot, err); turn.Answer != "" {
+		a.Text = turn.Answer
 	}
+	a.setQuestion(turn.Question)
 	b = refreshBot(ctx, v, b)
 	return send(endedElsewhere(v, a, b))
 }

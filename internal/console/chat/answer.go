@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -24,6 +25,9 @@ const (
 	// pieceInterval is how often new pieces are sent. Bots send single characters, and a browser
 	// needs a moment for each update.
 	pieceInterval = 60 * time.Millisecond
+	// openText is how long the open end of a text is, in bytes, that is sent again every
+	// pieceInterval.
+	openText = 2 << 10
 )
 
 // answer is an answer with the pieces received so far.
@@ -36,6 +40,14 @@ type answer struct {
 	Note     string // latest progress note
 	Commands []talk.Command
 	Suggest  []string
+	Tools    []usedTool
+	// toolChanges counts the changes of Tools.
+	toolChanges int
+	// Question is what can be asked again; empty: it had a picture, which is gone, or it is not the
+	// last one.
+	Question string
+	At       time.Time
+	Took     time.Duration // 0: unknown
 	// ErrorText says how the answer ended, if that needs saying; Cause is a detail for the owner
 	// only.
 	ErrorText, Cause string
@@ -49,13 +61,24 @@ type answer struct {
 
 // answerProgress is how much of an answer has been sent to the browser.
 type answerProgress struct {
-	late, text, commands int
+	late, text, commands int // text: of the part that does not change any more
+	all                  int // of the whole text
+	tools                int // changes of the tools
 	note                 string
 }
 
 // progress returns how much has been received.
 func (a *answer) progress() answerProgress {
-	return answerProgress{late: len(a.Late), text: len(a.Text), commands: len(a.Commands), note: a.Note}
+	return answerProgress{late: len(a.Late), text: a.settledText(), commands: len(a.Commands), all: len(a.Text),
+		tools: a.toolChanges, note: a.Note}
+}
+
+// settledText returns the length of the text that is shown for good.
+func (a *answer) settledText() int {
+	if !a.Running {
+		return len(a.Text)
+	}
+	return a.sent.text + settled(a.Text[a.sent.text:])
 }
 
 // trimEvent returns a copy of an event that stays valid after the bot continues.
@@ -88,6 +111,11 @@ func (a *answer) applyEvent(e talk.Event) {
 // setResult records how the answer ended.
 func (a *answer) setResult(err error) {
 	a.Running, a.Note = false, ""
+	for i := range a.Tools {
+		if t := &a.Tools[i]; t.Running { // how it ended is not known any more
+			t.Running, t.Failed, t.Took = false, true, time.Since(t.Began)
+		}
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, talk.ErrStopped):
@@ -102,8 +130,26 @@ func (a *answer) setResult(err error) {
 
 // newAnswer returns an empty answer.
 func newAnswer(turn *talk.Turn, b store.Bot) *answer {
-	return &answer{
+	a := &answer{
 		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b), conversation: turn.Conversation,
+		At: time.Now(),
+	}
+	if len(turn.Images()) == 0 {
+		a.Question = turn.Text()
+	}
+	return a
+}
+
+// newStoredAnswer returns the answer of an earlier turn.
+func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, calls []control.TurnCall) *answer {
+	return &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, calls),
+		base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
+}
+
+// setQuestion lets a stored question be asked again, unless it had a picture.
+func (a *answer) setQuestion(stored string) {
+	if text, pictures := hub.SplitImages(stored); pictures == 0 {
+		a.Question = text
 	}
 }
 
@@ -118,8 +164,8 @@ func stream(v *page.Visit, turn *talk.Turn) {
 		if err := send(acceptedPart(v, turn, a)); err != nil {
 			return err
 		}
-		err := a.streamTo(ctx, v, turn, send)
-		a.setResult(err)
+		err := a.streamTo(ctx, v, b.Bot, turn, send)
+		a.end(ctx, v, b.Bot, err)
 		b = refreshBot(ctx, v, b)
 		return send(ended(v, a, b))
 	})
@@ -127,7 +173,10 @@ func stream(v *page.Visit, turn *talk.Turn) {
 
 // streamTo asks the bot and sends the pieces of the answer as they come. It returns the error that
 // ended it.
-func (a *answer) streamTo(ctx context.Context, v *page.Visit, turn *talk.Turn, send page.Send) error {
+func (a *answer) streamTo(ctx context.Context, v *page.Visit, b store.Bot, turn *talk.Turn,
+	send page.Send) error {
+	tools := newToolWatch(v, b)
+	turn.UsesTool = tools.use
 	pieces := make(chan talk.Event, pieceBuffer)
 	var err error
 	var asking sync.WaitGroup
@@ -148,19 +197,48 @@ func (a *answer) streamTo(ctx context.Context, v *page.Visit, turn *talk.Turn, s
 		var e talk.Event
 		select {
 		case e, open = <-pieces:
-			if a.applyEvent(e); due == nil {
-				due = time.After(pieceInterval - time.Since(last))
-			}
+			a.applyEvent(e)
+		case <-tools.changed:
+			a.Tools = tools.list()
+			a.toolChanges++
 		case <-due:
 			due, last = nil, time.Now()
 			if sending := send(a.fresh(v)); sending != nil {
 				asking.Wait() // the context ends with the browser's connection
 				return sending
 			}
+			continue
+		}
+		if due == nil {
+			due = time.After(a.interval() - time.Since(last))
 		}
 	}
 	asking.Wait()
+	a.Tools = tools.list()
 	return err
+}
+
+// interval returns how long the next pieces are collected. The open end of the text is sent again
+// each time, so a long one, such as a program, is sent less often.
+func (a *answer) interval() time.Duration {
+	return pieceInterval * time.Duration(1+(len(a.Text)-a.sent.text)/openText)
+}
+
+// end records how the answer ended, and what the bot called if that was not seen.
+func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error) {
+	a.setResult(err)
+	if a.At.IsZero() {
+		a.At = time.Now()
+	} else {
+		a.Took = time.Since(a.At)
+	}
+	if len(a.Tools) > 0 {
+		return
+	}
+	calls, failed := v.Instance.Control.TurnCalls(ctx, b, []string{a.ID})
+	if failed == nil { // otherwise they are on the page of the turn
+		a.Tools = recordedTools(v, calls[a.ID])
+	}
 }
 
 // showWhole responds to a browser without JavaScript when the answer is complete.
@@ -173,8 +251,8 @@ func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
 	if v.Context().Err() != nil {
 		return
 	}
-	a.setResult(err)
-	v.Render(http.StatusOK, chatPage(v, chat, questionForm{Turn: turn, Answer: a}))
+	a.end(v.Context(), v, chat.Bot.Bot, err)
+	render(v, http.StatusOK, chat, questionForm{Turn: turn, Answer: a})
 }
 
 // commandText describes a command of the bot to glasses, for people without glasses.

@@ -3,6 +3,8 @@
 //	chat          the page and its forms
 //	answer        an answer in progress
 //	active_turns  answers that were in progress when the page was opened
+//	text          answers as Markdown, also while they come
+//	tools         what the bot called meanwhile
 package chat
 
 import (
@@ -54,8 +56,40 @@ type questionForm struct {
 // show shows a conversation.
 func show(v *page.Visit) {
 	if chat, ok := read(v, v.FormValue("c")); ok {
-		v.Render(http.StatusOK, chatPage(v, chat, questionForm{}))
+		render(v, http.StatusOK, chat, questionForm{})
 	}
+}
+
+// around is what the page shows beside the conversation, and in it besides texts.
+type around struct {
+	past    []store.PastConversation
+	answers []*answer // of the stored exchanges
+}
+
+// render shows the page.
+func render(v *page.Visit, status int, chat control.Chat, s questionForm) {
+	past, err := v.Instance.Control.PastChats(v.Context(), v.Caller(), chat.Bot.Bot)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	turns := make([]string, len(chat.Exchanges))
+	for i, e := range chat.Exchanges {
+		turns[i] = e.Turn
+	}
+	calls, err := v.Instance.Control.TurnCalls(v.Context(), chat.Bot.Bot, turns)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	w := around{past: past}
+	for _, e := range chat.Exchanges {
+		w.answers = append(w.answers, newStoredAnswer(v, chat, e, calls[e.Turn]))
+	}
+	if n := len(w.answers); n > 0 && len(chat.Ongoing) == 0 && s.Answer == nil {
+		w.answers[n-1].setQuestion(chat.Exchanges[n-1].Question)
+	}
+	v.Render(status, chatPage(v, chat, s, w))
 }
 
 func read(v *page.Visit, conversation string) (control.Chat, bool) {
@@ -151,7 +185,7 @@ func submitQuestion(v *page.Visit) {
 	}
 	if err != nil {
 		text, status := v.Wrong(err)
-		v.Render(status, chatPage(v, chat, questionForm{Text: v.FormValue("text"), Wrong: text}))
+		render(v, status, chat, questionForm{Text: v.FormValue("text"), Wrong: text})
 		return
 	}
 	showWhole(v, chat, turn)

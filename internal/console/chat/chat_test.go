@@ -233,6 +233,80 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// Answers are shown as Markdown that does nothing to the page; programs have a button that copies
+// them; the question can be asked again; and earlier conversations are at the side.
+func TestMarkdown(t *testing.T) {
+	r := newRig(t)
+	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		for _, word := range []string{"**Fat** [go](https://go.dev/) ![x](https://far.example/x.png)\n\n```go\n",
+			"a <script>\n\nb\n", "```\n\nand <img src=x onerror=alert(1)> [bad](javascript:alert(1))"} {
+			if err := emit(talk.Text(word)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	ada := r.SignedInAs(r.Person)
+	sent := send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": "Show me\nall"}, nil)
+	again := ada.Get(at(bot))
+	for _, p := range []consoletest.Page{sent, again} {
+		if !p.Contains("<strong>Fat</strong>", `rel="noopener noreferrer nofollow"`, "data-copy", `<pre tabindex="0">`,
+			"a &lt;script&gt;", "Ask again", `<input type="hidden" name="text" value="Show me`) ||
+			p.Contains("far.example") || p.Contains("<img") || p.Contains("javascript:") {
+			t.Error(p.Text)
+		}
+	}
+	if !again.Contains(`id="earlier"`, `aria-current="page"`, ">Show me</span>") {
+		t.Error(again.Text)
+	}
+	send(t, r, ada, at(bot), false, map[string]string{"c": "two", "text": "Another"}, nil)
+	if p := ada.Get(at(bot) + "?c=one"); !p.Contains(`href="`+at(bot)+`?c=two"`, ">Another</span>", "Show me\nall") {
+		t.Error(p.Text)
+	}
+	send(t, r, ada, at(bot), false, map[string]string{"c": "two", "text": "The last one"}, nil)
+	if p := ada.Get(at(bot) + "?c=two"); strings.Count(p.Text, "Ask again") != 1 ||
+		!p.Contains(`name="text" value="The last one"`) || p.Contains(`name="text" value="Another"`) {
+		t.Errorf("not the last question alone can be asked again: %s", p.Text)
+	}
+	if p := r.SignedInAs(r.Bob).Get(at(bot)); p.Contains("Show me") {
+		t.Error(p.Text)
+	}
+}
+
+// Tools that a bot calls are shown while it answers, and afterwards from the records.
+func TestUsedTools(t *testing.T) {
+	r := newRig(t)
+	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		use := talk.ToolUse{ID: "1", Name: "look_up", Args: []byte(`{"word":"<leek>"}`)}
+		turn.UsesTool(use)
+		use.Ended, use.Result = true, "a <vegetable>"
+		turn.UsesTool(use)
+		turn.UsesTool(talk.ToolUse{ID: "2", Name: "wait_for", Args: []byte(`"` + strings.Repeat("x", 9000) + `"`)})
+		return emit(talk.Text("green"))
+	})
+	ada := r.SignedInAs(r.Person)
+	p := send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": "leek?"}, nil)
+	if !p.Contains("Used look_up", "{&#34;word&#34;:&#34;&lt;leek&gt;&#34;}", "a &lt;vegetable&gt;", "wait_for failed",
+		"bytes were cut off here") || p.Contains("Used wait_for") {
+		t.Error(p.Text)
+	}
+	e, err := r.Store.Conversations.Last(t.Context(), bot.Number, "console:"+r.Person.ID, "one", 1)
+	if err != nil || len(e) != 1 {
+		t.Fatal(e, err)
+	}
+	if err := r.Store.Calls.Add(t.Context(), []store.Call{
+		{ID: "c1", At: e[0].At, Person: r.Person.ID, Bot: bot.Number, Turn: e[0].Turn, Tool: "look_up",
+			Outcome: "failed", Cause: "the book is closed"},
+		{ID: "c2", At: e[0].At, Person: r.Bob.ID, Turn: e[0].Turn, Tool: "bobs_tool", Outcome: "done"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if p := ada.Get(at(bot)); !p.Contains("look_up failed", "the book is closed", "not recorded") ||
+		p.Contains("bobs_tool") {
+		t.Error(p.Text)
+	}
+}
+
 // A bot of another person looks as if it did not exist.
 func TestOwnership(t *testing.T) {
 	r := newRig(t)
@@ -322,9 +396,9 @@ func TestInABrowser(t *testing.T) {
 		next <- "two"
 		b.WaitText(".said:not(.mine)", "one two")
 		next <- "."
-		b.WaitVisible(".said button")
+		b.WaitVisible(".said [role=group] button")
 		b.WaitUntil("!document.querySelector('[aria-busy]') && !document.querySelector('#doing button')")
-		b.Click(".said button")
+		b.Click(".said [role=group] button")
 		b.WaitVisible(".does button")
 		file := filepath.Join(t.TempDir(), "x.png")
 		if err := os.WriteFile(file, dot(t), 0o600); err != nil {
@@ -364,7 +438,7 @@ func TestInABrowser(t *testing.T) {
 	next <- "."
 	b.WaitText(".said:not(.mine)", "four five six")
 	b.WaitUntil("!document.querySelector('[aria-busy]') && !document.querySelector('#following button') && !document.querySelector('#following [hidden]')")
-	b.WaitVisible(".said button")
+	b.WaitVisible(".said [role=group] button")
 
 	b.Type("#text", "and again\r")
 	next <- "seven"

@@ -8,7 +8,8 @@ const (
 	msgNew      = i18n.Message("New chat")
 
 	msgNothingYet     = i18n.Message("Say hello")
-	msgNothingYetTold = i18n.Message("What you say goes to the bot as it would from glasses. You can send pictures too.")
+	msgNothingYetTold = i18n.Message("What you say goes to the bot as it would from glasses.")
+	msgPicturesToo    = i18n.Message("You can send pictures too.")
 	msgLog            = i18n.Message("Conversation")
 	msgYou            = i18n.Message("You: ")
 	msgBotSays        = i18n.Message("%s: ")
@@ -23,6 +24,21 @@ const (
 	msgPictureGone    = i18n.Message("A picture was sent. Conversations do not keep pictures.")
 	msgChosen         = i18n.Message("The picture that will be sent")
 	msgRemove         = i18n.Message("Leave it out")
+
+	msgConversations = i18n.Message("Conversations")
+	msgOnlyPicture   = i18n.Message("A picture")
+	msgAgain         = i18n.Message("Ask again")
+	msgTook          = i18n.Message("took %s")
+	msgCopy          = i18n.Message("Copy")
+	msgCopied        = i18n.Message("Copied")
+
+	msgUses        = i18n.Message("Using %s…")
+	msgUsed        = i18n.Message("Used %s")
+	msgUsedInVain  = i18n.Message("%s failed")
+	msgTool        = i18n.Message("Tool")
+	msgArguments   = i18n.Message("Arguments")
+	msgArgsNotKept = i18n.Message("not recorded")
+	msgResult      = i18n.Message("Result")
 
 	msgEarlier = i18n.Message("Your earlier question has an answer:")
 	msgAskNext = i18n.Message("You could ask")

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -107,6 +109,30 @@ func TestDeviceInABrowser(t *testing.T) {
 	}
 }
 
+// A field for a file shows the name of the file that was chosen, also after an update of the page.
+func TestFileInABrowser(t *testing.T) {
+	h := newInstance(t)
+	name := filepath.Join(t.TempDir(), "bell.wav")
+	if err := os.WriteFile(name, []byte("no sound"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := h.browser()
+	b.SetWidth(390)
+	b.Open("/devices/1")
+	const field = `form[action$="/play"] .picked`
+	b.WaitText(field, "No file is chosen.")
+	b.Upload(field+" input", name)
+	b.WaitText(field, "bell.wav")
+	h.speaks(false)
+	b.WaitText("#doing", "Say something")
+	b.WaitText(field, "bell.wav")
+	fits(t, b, "the page")
+	b.Script(`document.querySelector('` + field + `').closest("form").requestSubmit()`)
+	b.WaitText("#doing", "This is neither a WAV")
+	b.Script(`document.querySelector('` + field + `').closest("form").reset()`)
+	b.WaitText(field, "No file is chosen.")
+}
+
 // A board that has just connected announces its tools a moment later: the settings appear on a page
 // that is open by then.
 func TestSlidersComeLater(t *testing.T) {
@@ -125,11 +151,11 @@ func TestToolsInABrowser(t *testing.T) {
 	h := newInstance(t)
 	b := h.browser()
 	b.Open("/devices")
-	b.WaitText(".list .light", "Awake")
+	b.WaitText(".tile .light", "Awake")
 	h.socket.Hold(false)
-	b.WaitText(".list .light", "Asleep")
+	b.WaitText(".tile .light", "Asleep")
 	h.socket.Hold(true)
-	b.WaitText(".list .light", "Awake")
+	b.WaitText(".tile .light", "Awake")
 	for _, width := range []int64{390, 1280} {
 		b.SetWidth(width)
 		b.Open("/devices/1/tools")

@@ -22,7 +22,7 @@ func TestDevice(t *testing.T) {
 	ada := h.SignedInAs(h.Person)
 	p := ada.Get("/devices/1")
 	if !p.Contains(`<h1>kettle</h1>`, "Asking the device", "Show a text", "Take a photo", "Play a sound", "Listen in",
-		"aa:aa:aa:aa:aa:01", "esp32s3") {
+		"<summary>Board, firmware and addresses", "aa:aa:aa:aa:aa:01", "esp32s3") {
 		t.Errorf("the page is %s", p.Text)
 	}
 	if p := ada.Get("/devices/1/settings"); !p.Contains("can do harm", "kettle_reboot") {

@@ -2,6 +2,7 @@
 // everything that can be done with one.
 //
 //	devices    the list, and approving devices
+//	tiles      devices in the list, with what one does most with them
 //	device     the page of one device, with live notices
 //	voice      how it hears and speaks
 //	recordings what is recorded of it
@@ -67,6 +68,7 @@ const (
 // deviceList is one page of the list.
 type deviceList struct {
 	control.Devices
+	Rooms []room
 	Text  string // search text
 	After int64
 	// Waiting is the number of devices that show a pairing code; for admins.
@@ -96,6 +98,11 @@ func (p *pages) loadList(ctx context.Context, v *page.Visit) (l deviceList, err 
 		Text: l.Text}); err != nil {
 		return l, err
 	}
+	list, err := p.tiles(v, l.Devices.Devices)
+	if err != nil {
+		return l, err
+	}
+	l.Rooms = inRooms(v, list)
 	if v.IsAdmin() {
 		w, err := p.control.WaitingDevices(ctx, v.Caller(), control.Empty{})
 		if err != nil {
@@ -130,9 +137,10 @@ func (p *pages) listLive(v *page.Visit) {
 type approval struct {
 	control.Approval
 	Bots    []control.BotStatus
+	Rooms   []string         // that there are
 	Waiting []control.Device // for admins
-	// Errors about the code, the name, or anything else.
-	WrongCode, WrongName, WrongOther string
+	// Errors about the code, the name, the room, or anything else.
+	WrongCode, WrongName, WrongRoom, WrongOther string
 }
 
 func (p *pages) approvePage(v *page.Visit) {
@@ -140,7 +148,10 @@ func (p *pages) approvePage(v *page.Visit) {
 }
 
 func (p *pages) showApproval(v *page.Visit, status int, a approval) {
-	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
+	bots, err := p.control.BotStates(v.Context(), v.Caller())
+	if err == nil {
+		a.Rooms, err = p.control.Rooms(v.Context(), v.Caller())
+	}
 	if err == nil && v.IsAdmin() {
 		var w control.Waiting
 		w, err = p.control.WaitingDevices(v.Context(), v.Operator(), control.Empty{})
@@ -150,7 +161,7 @@ func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 		v.Fail(err)
 		return
 	}
-	a.Bots = bots.Bots
+	a.Bots = bots
 	v.Render(status, approvePage(v, a))
 }
 
@@ -158,7 +169,7 @@ func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 func (p *pages) approve(v *page.Visit) {
 	a := approval{Approval: control.Approval{
 		Code: strings.TrimSpace(v.FormValue("code")), Name: strings.TrimSpace(v.FormValue("name")),
-		Bot: v.FormValue("bot"),
+		Room: strings.TrimSpace(v.FormValue("room")), Bot: v.FormValue("bot"),
 	}}
 	d, err := p.control.ApproveDevice(v.Context(), v.Caller(), a.Approval)
 	if err == nil {
@@ -173,12 +184,19 @@ func (p *pages) approve(v *page.Visit) {
 		a.WrongCode = v.Text(msgTaken)
 	case errors.Is(err, account.ErrCodeUnknown), errors.Is(err, account.ErrTooManyTries):
 		a.WrongCode = text
+	case isRoomError(err):
+		a.WrongRoom = text
 	case errors.Is(err, account.ErrDeviceName), e != nil && e.Code == problem.Invalid:
 		a.WrongName = text
 	default:
 		a.WrongOther = text
 	}
 	p.showApproval(v, status, a)
+}
+
+// isRoomError reports whether the name of a room was refused.
+func isRoomError(err error) bool {
+	return errors.Is(err, account.ErrRoomLong) || errors.Is(err, account.ErrRoomControl)
 }
 
 func devicePath(number int64) string { return "/devices/" + strconv.FormatInt(number, 10) }

@@ -215,13 +215,13 @@ func TestPages(t *testing.T) {
 	}
 	bob := h.SignedInAs(h.Bob)
 	p := bob.Get("/devices")
-	if n := strings.Count(p.Text, `class="device"`); n != 50 || !p.Contains("More") {
+	if n := strings.Count(p.Text, `class="device"`); n != 50 || !p.Contains(">More<") {
 		t.Fatalf("the first page has %d devices: %s", n, p.Text)
 	}
 	_, rest, _ := strings.Cut(p.Text, `href="/devices?after=`)
 	after, _, _ := strings.Cut(rest, `"`)
 	p = bob.Get("/devices?after=" + after)
-	if n := strings.Count(p.Text, `class="device"`); n != 10 || p.Contains("More") ||
+	if n := strings.Count(p.Text, `class="device"`); n != 10 || p.Contains(">More<") ||
 		!p.Contains("device 59", "To the beginning") {
 		t.Errorf("the second page has %d devices: %s", n, p.Text)
 	}
@@ -257,11 +257,19 @@ func TestApprove(t *testing.T) {
 			t.Errorf("code %s, name %s: %d %s", c.code, c.name, p.Status, p.Text)
 		}
 	}
-	p := bob.Post("/devices/approve", "code", code[:3]+" "+code[3:], "name", "radio", "bot", fmt.Sprint(bot.Number))
-	if !strings.HasPrefix(p.Path, "/devices/3?approved") || !p.Contains("Approved", "radio", "bobs bot",
+	if p := bob.Post("/devices/approve", "code", code, "name", "radio", "room", "a\nb"); p.Status != 422 ||
+		!p.Contains(`id="room-wrong"`, "cannot have control characters") || p.Contains("name-wrong") {
+		t.Errorf("a room of two lines: %d %s", p.Status, p.Text)
+	}
+	p := bob.Post("/devices/approve", "code", code[:3]+" "+code[3:], "name", "radio", "room", " attic ",
+		"bot", fmt.Sprint(bot.Number))
+	if !strings.HasPrefix(p.Path, "/devices/3?approved") || !p.Contains("Approved", "radio", "attic", "bobs bot",
 		"aa:aa:aa:aa:aa:05", "bobs bot cannot talk through it yet", "An administrator can set up voice") ||
 		p.Contains(`href="/settings/voice"`) {
 		t.Errorf("after that, bob is at %s: %s", p.Path, p.Text)
+	}
+	if p := bob.Get("/devices/approve"); !p.Contains(`<option value="attic">`) {
+		t.Errorf("the room is not suggested: %s", p.Text)
 	}
 	// An erased device can be approved again by its owner.
 	code = h.erased("aa:aa:aa:aa:aa:01")
@@ -323,14 +331,18 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%+v gives %d %s", c, p.Status, p.Text)
 		}
 	}
-	p := ada.Post("/devices/1/settings", "name", "Tea & more", "bot", fmt.Sprint(bot.Number), "transport", "mqtt")
+	if p := ada.Post("/devices/1/settings", "name", "x", "room", strings.Repeat("x", 61), "bot", "none", "transport",
+		"default"); p.Status != 422 || !p.Contains(`id="room-wrong"`, "60 characters") || p.Contains("name-wrong") {
+		t.Errorf("a room with a long name: %d %s", p.Status, p.Text)
+	}
+	p := ada.Post("/devices/1/settings", "name", "Tea & more", "room", "Parlour", "bot", fmt.Sprint(bot.Number), "transport", "mqtt")
 	if p.Path != "/devices/1/settings?saved" || !p.Contains("Saved.",
-		`value="Tea &amp; more"`, fmt.Sprintf(`<option value="%d" selected>`, bot.Number),
+		`value="Tea &amp; more"`, `value="Parlour"`, fmt.Sprintf(`<option value="%d" selected>`, bot.Number),
 		`<option value="mqtt" selected>`) {
 		t.Errorf("after that, ada is at %s: %s", p.Path, p.Text)
 	}
 	d, err := h.Store.Devices.ByNumber(t.Context(), 1)
-	if err != nil || d.Name != "Tea & more" || d.Bot != bot.Number || d.Transport != "mqtt" {
+	if err != nil || d.Name != "Tea & more" || d.Room != "Parlour" || d.Bot != bot.Number || d.Transport != "mqtt" {
 		t.Errorf("kept is %+v (%v)", d, err)
 	}
 	if p := ada.Post("/devices/1/remove"); p.Path != "/devices?removed" || !p.Contains("The device is removed.") ||

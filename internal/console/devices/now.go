@@ -127,19 +127,26 @@ func (p *pages) readState(v *page.Visit, d *view) (n liveState) {
 		if q.awake && !d.Online || !isUsable(d.tool(q.tool)) {
 			continue
 		}
-		res, err := p.control.CallDevice(ctx, v.Caller(), d.Device.Device,
-			control.DeviceCall{Tool: q.tool, Channel: "console", Agent: v.UserAgent()})
-		if err != nil {
-			n.Problem = tool.AsError(err)
-			continue
+		if e := p.ask(ctx, v, d, q.tool, q.into); e != nil {
+			n.Problem = e
 		}
-		text := []byte(res.Structured)
-		if len(text) == 0 {
-			text = []byte(res.PlainText())
-		}
-		json.Unmarshal(text, q.into) //nolint:errcheck // missing fields are not shown
 	}
 	return n
+}
+
+// ask calls a tool without arguments, and reads its result as far as possible.
+func (p *pages) ask(ctx context.Context, v *page.Visit, d *view, name string, into any) *tool.Error {
+	res, err := p.control.CallDevice(ctx, v.Caller(), d.Device.Device,
+		control.DeviceCall{Tool: name, Channel: "console", Agent: v.UserAgent()})
+	if err != nil {
+		return tool.AsError(err)
+	}
+	text := []byte(res.Structured)
+	if len(text) == 0 {
+		text = []byte(res.PlainText())
+	}
+	json.Unmarshal(text, into) //nolint:errcheck // missing fields are not shown
+	return nil
 }
 
 // isUsable reports whether a tool exists and may be called.

@@ -79,6 +79,9 @@ func shortResult(v *page.Visit, r *tool.Result) (text string, plain bool) {
 			return v.Text(msgKept), true
 		}
 	}
+	if text, known := spokenText(v, r); known {
+		return text, true
+	}
 	switch strings.TrimSpace(r.PlainText()) {
 	case `{"stopped":true}`:
 		return v.Text(msgStopped), true

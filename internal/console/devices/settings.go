@@ -14,9 +14,10 @@ import (
 
 // settingsForm holds the submitted settings form of a device and its errors.
 type settingsForm struct {
-	Name, Bot, Transport  string
-	Bots                  []control.BotStatus
-	WrongName, WrongOther string
+	Name, Room, Bot, Transport       string
+	Bots                             []control.BotStatus
+	Rooms                            []string // that there are
+	WrongName, WrongRoom, WrongOther string
 }
 
 func (p *pages) settings(v *page.Visit) {
@@ -24,7 +25,7 @@ func (p *pages) settings(v *page.Visit) {
 	if !ok {
 		return
 	}
-	s := settingsForm{Name: d.Name, Bot: control.NoBot, Transport: d.Transport}
+	s := settingsForm{Name: d.Name, Room: d.Room, Bot: control.NoBot, Transport: d.Transport}
 	if d.Bot != 0 {
 		s.Bot = strconv.FormatInt(d.Bot, 10)
 	}
@@ -35,12 +36,15 @@ func (p *pages) settings(v *page.Visit) {
 }
 
 func (p *pages) showSettings(v *page.Visit, status int, d *view, s settingsForm) {
-	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
+	bots, err := p.control.BotStates(v.Context(), v.Caller())
+	if err == nil {
+		s.Rooms, err = p.control.Rooms(v.Context(), v.Caller())
+	}
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	s.Bots = bots.Bots
+	s.Bots = bots
 	v.Render(status, settingsPage(v, d, s))
 }
 
@@ -50,10 +54,10 @@ func (p *pages) change(v *page.Visit) {
 	if !ok {
 		return
 	}
-	s := settingsForm{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
-		Transport: v.FormValue("transport")}
+	s := settingsForm{Name: strings.TrimSpace(v.FormValue("name")),
+		Room: strings.TrimSpace(v.FormValue("room")), Bot: v.FormValue("bot"), Transport: v.FormValue("transport")}
 	change := control.DeviceChange{Device: strconv.FormatInt(d.Number, 10),
-		Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}
+		Name: &s.Name, Room: &s.Room, Bot: &s.Bot, Transport: &s.Transport}
 	_, err := p.control.ChangeDevice(v.Context(), v.Caller(), change)
 	if err == nil {
 		v.Redirect(d.path("/settings?saved"))
@@ -63,6 +67,8 @@ func (p *pages) change(v *page.Visit) {
 	switch e := control.AsError(err); {
 	case text == "": // the browser has disconnected
 		return
+	case isRoomError(err):
+		s.WrongRoom = text
 	case errors.Is(err, account.ErrDeviceName), e != nil && e.Code == problem.Invalid:
 		s.WrongName = text
 	default:

@@ -45,7 +45,7 @@ func (p *pages) play(v *page.Visit) {
 		defer v.MultipartForm.RemoveAll() //nolint:errcheck // at worst a temporary file stays
 	}
 	if err != nil {
-		p.showSoundError(v, &d, err)
+		p.showFormError(v, &d, err)
 		return
 	}
 	text, err := json.Marshal(args)
@@ -60,11 +60,13 @@ func (p *pages) play(v *page.Visit) {
 	p.showOutcome(v, &d, &o)
 }
 
-// showSoundError shows the validation error of the form.
-func (p *pages) showSoundError(v *page.Visit, d *view, err error) {
+// showFormError shows why a form cannot be carried out.
+func (p *pages) showFormError(v *page.Visit, d *view, err error) {
 	text, status := v.Wrong(err)
 	switch {
 	case text == "": // the browser has disconnected
+	case v.IsPartial() && v.FormValue("as") == "tile":
+		v.Render(http.StatusOK, toldPart(v, d, &outcome{Refused: text}))
 	case v.IsPartial():
 		v.Render(http.StatusOK, page.Note("bad", text))
 	default:

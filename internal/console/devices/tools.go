@@ -50,6 +50,8 @@ type outcome struct {
 	HasFormErrors bool // the fields hold the errors
 	Result        *tool.Result
 	Err           *tool.Error
+	Told          string // what has been done, if the result says only that it was
+	Refused       string // why nothing was called
 	// Online means that the device was connected.
 	Online bool
 }
@@ -130,6 +132,16 @@ func (p *pages) call(v *page.Visit) {
 	if o.Tool = d.tool(v.PathValue("tool")); o.Tool != nil {
 		o.Form = schemaform.Read(o.Tool.Input)
 	}
+	if asksStep(v, &o) {
+		if err := p.readStep(v, &d, &o); err != nil {
+			p.showFormError(v, &d, err)
+			return
+		}
+		if o.Err != nil {
+			p.showOutcome(v, &d, &o)
+			return
+		}
+	}
 	args, good := o.Form.Parse(v.Lang, v.PostForm)
 	if o.HasFormErrors = !good; good {
 		p.callTool(v, &d, v.PathValue("tool"), args, &o)
@@ -155,6 +167,8 @@ func (p *pages) showOutcome(v *page.Visit, d *view, o *outcome) {
 			status = http.StatusUnprocessableEntity
 		}
 		v.Render(status, resultPage(v, d, o))
+	case v.FormValue("as") == "tile":
+		v.Render(status, toldPart(v, d, o))
 	case v.FormValue("as") == "brief":
 		v.Render(status, briefPart(v, o))
 	default:

@@ -1042,7 +1042,7 @@ func noBot(v *page.Visit) templ.Component {
 			templ_7745c5c3_Var52 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if list, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{}); err == nil && len(list.Bots) == 0 {
+		if bots, err := v.Instance.Control.BotStates(v.Context(), v.Caller()); err == nil && len(bots) == 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 82, "<p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

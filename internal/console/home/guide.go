@@ -27,10 +27,13 @@ type setupPath struct {
 }
 
 var setupPaths = []setupPath{
-	{control.GuideGlasses, msgGlasses, msgGlassesTold, "M3 9h7v5H3zM14 9h7v5h-7zM10 10.5h4", msgGlassesWait},
-	{control.GuideBoard, msgBoard, msgBoardTold, "M8 4h8v10H8zM5 11a7 7 0 0 0 14 0M12 18v3", msgBoardWait},
-	{control.GuideAgent, msgAgent, msgAgentTold, "M6 8h12v11H6zM12 4v4M9.5 13h.01M14.5 13h.01", msgAgentWait},
+	{control.GuideGlasses, msgGlasses, msgGlassesTold, mapIcons[control.MapGlasses], msgGlassesWait},
+	{control.GuideBoard, msgBoard, msgBoardTold, mapIcons[control.MapBoard], msgBoardWait},
+	{control.GuideAgent, msgAgent, msgAgentTold, mapIcons[control.MapBot], msgAgentWait},
 }
+
+// botsShown is the number of bots that a setup path offers.
+const botsShown = 6
 
 // guide shows the setup paths.
 func guide(v *page.Visit) {
@@ -66,12 +69,12 @@ func setupPage(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	bots, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{})
+	bots, err := v.Instance.Control.BotStates(v.Context(), v.Caller())
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, setupPathPage(v, w, bots.Bots, sign))
+	v.Render(http.StatusOK, setupPathPage(v, w, bots, sign))
 }
 
 // setupLive turns on the light at the end of a setup path. Turns raise no event for that, so it

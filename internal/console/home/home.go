@@ -32,8 +32,6 @@ func Routes() []page.Route {
 }
 
 const (
-	// botsShown is the number of bots on the first page.
-	botsShown = 6
 	// refreshInterval is how often the first page reads what changes without an event: turns,
 	// calls, reviews, failed models.
 	refreshInterval = 2 * time.Second
@@ -99,16 +97,6 @@ func (c *changedPart) sendIfChanged(part, sent templ.Component) error {
 	}
 	c.last = is.Bytes()
 	return c.send(sent)
-}
-
-// online returns the number of bots that can answer now.
-func online(list []control.BotStatus) (n int) {
-	for _, b := range list {
-		if b.Online && b.State != control.BotUnasked {
-			n++
-		}
-	}
-	return n
 }
 
 // failingBots returns the bots that have an error.

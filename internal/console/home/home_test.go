@@ -115,8 +115,8 @@ func TestFirstPage(t *testing.T) {
 	bot, plugin := echo(t, r), r.Add(t, "plugin", nil)
 	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)
 	p := ada.Get("/")
-	if p.Path != "/" || !p.Contains("Hello, ada", bot.Name, plugin.Name, "1 of 2 online", "None yet", "All done",
-		"Nobody has asked anything yet", "No tool has been called yet") || p.Contains("Waiting for you") {
+	if p.Path != "/" || !p.Contains("Hello, ada", bot.Name, plugin.Name, "Connect glasses, a board or a program",
+		`id="on-map-bot-1"`, "Nobody has asked anything yet", "No tool has been called yet") || p.Contains("Waiting for you") {
 		t.Fatalf("%s: %s", p.Path, p.Text)
 	}
 	if p = bob.Get("/"); p.Path != "/guide" || p.Contains(bot.Name) {
@@ -158,11 +158,11 @@ func TestFirstPage(t *testing.T) {
 	}
 	plugged(t, r, r.Bob, d.Number)
 	p = bob.Get("/")
-	if p.Path != "/" || !p.Contains("No bots yet", "1 online, 0 asleep", "bobs_lamp", "failed") ||
+	if p.Path != "/" || !p.Contains("No bots yet", "kitchen", "bobs_lamp", "failed") ||
 		p.Contains("lamp_on") || p.Contains("how are you") || p.Contains(bot.Name) || p.Contains("too old") {
 		t.Errorf("%s: %s", p.Path, p.Text)
 	}
-	if p = ada.Get("/"); !p.Contains("None yet") || p.Contains("A device shows a code") {
+	if p = ada.Get("/"); p.Contains("kitchen") || p.Contains("A device shows a code") {
 		t.Error(p.Text)
 	}
 }
@@ -282,7 +282,8 @@ func TestInABrowser(t *testing.T) {
 	b.WaitText("#sign .light.on", "Your glasses have asked "+bot.Name)
 	b.WaitUntil("document.documentElement.scrollWidth <= innerWidth")
 	b.Click("#sign a[href='/']")
-	b.WaitText("#overview", "1 of 2 online")
+	id := fmt.Sprintf("#on-map-bot-%d", plugin.Number)
+	b.WaitUntil("document.querySelector('" + id + "').matches('.off')")
 	b.WaitUntil("document.documentElement.scrollWidth <= innerWidth")
 	b.Script("document.querySelector('.list a').focus()")
 	detach := r.Hub.AttachBot(plugin.Number, hubtest.Func(func(context.Context, *talk.Turn,
@@ -290,6 +291,6 @@ func TestInABrowser(t *testing.T) {
 		return nil
 	}), hub.Limits{})
 	defer detach()
-	b.WaitText("#overview", "2 of 2 online")
+	b.WaitUntil("document.querySelector('" + id + "').matches('.on')")
 	b.WaitUntil("document.activeElement.matches('.list a')") // the focused element is not replaced
 }

@@ -8,6 +8,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	notecard "patchbay/internal/plug/learn/card"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
@@ -32,6 +33,7 @@ type draft struct {
 	Note                   string
 	Log                    []store.LogEntry // newest first
 	Undone                 map[string]bool
+	Notes                  *noteForm // nil unless the point is a card of a note
 }
 
 // newPoint shows the form for a new point.
@@ -72,7 +74,7 @@ func (d *draft) missing(v *page.Visit) string {
 	switch {
 	case strings.TrimSpace(d.Question) == "":
 		return v.Text(msgNeedQuestion)
-	case strings.TrimSpace(d.Answer) == "":
+	case strings.TrimSpace(d.Answer) == "" && (d.Entry != nil || len(notecard.ClozeNumbers(d.Question)) == 0):
 		return v.Text(msgNeedAnswer)
 	case len(d.Question) > learning.MaxText || len(d.Answer) > learning.MaxText:
 		return v.Text(msgTextTooLong, learning.MaxText>>10)
@@ -155,6 +157,8 @@ func (p *pages) point(v *page.Visit) {
 	}
 	d.Back = returnPath(v)
 	switch {
+	case v.FormValue("saved") == "note":
+		d.Note = v.Text(msgNoteSaved)
 	case v.FormValue("saved") != "":
 		d.Note = v.Text(msgSaved)
 	case v.FormValue("back-again") != "":
@@ -178,6 +182,13 @@ func (p *pages) draftOf(v *page.Visit) (*draft, error) {
 		Deck: deckParam(e.Deck), InPlan: e.InPlan, Suspended: e.Suspended,
 		Undone: map[string]bool{},
 	}
+	n, err := p.Points.Note(v.Context(), &e.Point)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil {
+		d.Notes = &noteForm{Note: n, ID: e.ID}
+	}
 	// The history of a point is short: reviews are days apart.
 	if d.Log, err = p.Points.Log(v.Context(), personID(v), e); err != nil {
 		return nil, err
@@ -197,7 +208,11 @@ func (p *pages) savePoint(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
+	question, answer := d.Question, d.Answer
 	d.readForm(v)
+	if d.Notes != nil { // its texts come from the fields of the note
+		d.Question, d.Answer = question, answer
+	}
 	again := func(status int, wrong string) {
 		d.Wrong = wrong
 		v.Render(status, pointPage(v, d))

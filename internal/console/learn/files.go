@@ -31,7 +31,7 @@ const (
 
 // formats are the formats of imports; the first means detection.
 var formats = []choiceSay{
-	{"", msgFindOut}, {transfer.CSV, msgFormatCSV}, {transfer.Anki, msgFormatAnki},
+	{"", msgFindOut}, {transfer.CSV, msgFormatCSV}, {transfer.Anki, msgFormatAnki}, {transfer.Colpkg, msgFormatColpkg},
 	{transfer.Markdown, msgFormatMarkdown}, {transfer.JSON, msgFormatJSON}, {transfer.Rows, msgFormatRows},
 }
 
@@ -39,6 +39,7 @@ var formats = []choiceSay{
 var written = map[string][2]string{
 	transfer.JSON: {"application/json", "json"}, transfer.CSV: {"text/csv; charset=utf-8", "csv"},
 	transfer.Markdown: {"text/markdown; charset=utf-8", "md"}, transfer.Anki: {"application/apkg", "apkg"},
+	transfer.Colpkg: {"application/colpkg", "colpkg"},
 }
 
 // upload is a file to import, with the form's options.
@@ -264,7 +265,7 @@ func (p *pages) exportFile(v *page.Visit) {
 	defer os.Remove(file.Name())
 	defer file.Close()
 	if _, err := p.Points.Export(v.Context(), personID(v), learning.ExportOptions{Format: format,
-		Deck: v.FormValue("deck")}, file); err != nil {
+		Deck: v.FormValue("deck"), Newest: v.FormValue("newest") != "", NoMedia: v.FormValue("no_media") != ""}, file); err != nil {
 		v.Fail(learnError(err))
 		return
 	}

@@ -81,7 +81,7 @@ func TestFiles(t *testing.T) {
 	if p := send(t, r, b, true, "more.csv", bad, "skip", "1"); !p.Contains("Imported: 1 added") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
-	if p := send(t, r, b, false, "empty.csv", ""); p.Status != 422 || !p.Contains("Choose a file") {
+	if p := send(t, r, b, false, "empty.csv", ""); p.Status != 422 || !p.Contains("Choose a file that has something in it.") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	if p := send(t, r, b, false, "x.apkg", "no package"); p.Status != 422 || !p.Contains("The file cannot be read") {

@@ -27,7 +27,7 @@ var tabs = []struct {
 }
 
 func isCurrent(path, tab string) bool {
-	return path == tab || tab != "/learn" && strings.HasPrefix(path, tab+"/") || tab == "/learn/decks" && (path == "/learn/tags" || strings.HasPrefix(path, "/learn/tags/"))
+	return path == tab || tab != "/learn" && strings.HasPrefix(path, tab+"/") || tab == "/learn/decks" && (path == "/learn/tags" || strings.HasPrefix(path, "/learn/tags/")) || tab == "/learn/settings" && (path == "/learn/fit" || path == "/learn/simulation")
 }
 
 // frame is the layout of the pages of Learn, with links to the others.

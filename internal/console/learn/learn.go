@@ -3,23 +3,30 @@
 // the person who is signed in.
 //
 //	today     what is due
-//	review    review sessions; session holds their state, compare marks differences
-//	points    lists and searches points; editor edits one
+//	review    review sessions; session holds their state, compare marks differences, marks buries,
+//	          suspends and flags, cram goes through all that match
+//	points    lists and searches points; editor edits one, bulk edits many
+//	cards     shows points, those of notes in frames; media lists, takes and removes pictures and
+//	          sounds; notes edits the fields of a note
 //	decks     decks; rules holds the settings of one deck or of all
 //	tags      lists and renames them
 //	files     imports with progress, exports
 //	stats     charts
-//	settings  the person's settings
+//	offline   the page that needs no server; its scripts are page/assets/pocket
+//	fit       the memory model: fits to one's reviews, simulations
+//	settings  the person's settings; push has the browsers that get reminders
 package learn
 
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/plug/learn/push"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
@@ -29,6 +36,8 @@ type Options struct {
 	Points *learning.Service
 	// Largest is the maximum size of an imported file, in bytes.
 	Largest int64
+	// Push reminds people in their browsers; nil: there is no such way.
+	Push *push.Service
 }
 
 type pages struct {
@@ -38,7 +47,7 @@ type pages struct {
 // Routes returns the pages.
 func Routes(o Options) []page.Route {
 	p := &pages{Options: o}
-	return []page.Route{
+	return slices.Concat(p.offlineRoutes(), p.pushRoutes(), p.fitRoutes(), []page.Route{
 		{Pattern: "GET /learn", Serve: p.today},
 
 		{Pattern: "GET /learn/review", Serve: p.review},
@@ -47,14 +56,26 @@ func Routes(o Options) []page.Route {
 		{Pattern: "POST /learn/review/grade", Serve: p.grade},
 		{Pattern: "POST /learn/review/undo", Serve: p.undo},
 		{Pattern: "POST /learn/review/rest", Serve: p.suspend},
-		{Pattern: "POST /learn/review/tomorrow", Serve: p.postponeToTomorrow},
+		{Pattern: "POST /learn/review/tomorrow", Serve: p.bury},
+		{Pattern: "POST /learn/review/flag", Serve: p.flag},
+		{Pattern: "POST /learn/review/leech", Serve: p.leech},
 
 		{Pattern: "GET /learn/points", Serve: p.points},
 		{Pattern: "GET /learn/points/new", Serve: p.newPoint},
 		{Pattern: "POST /learn/points/new", Serve: p.addPoint},
+		{Pattern: "POST /learn/points/edit", Serve: p.editPoints},
+		{Pattern: "POST /learn/points/undo", Serve: p.undoEdit},
 		{Pattern: "POST /learn/preview", Serve: p.preview},
 		{Pattern: "GET /learn/points/{point}", Serve: p.point},
 		{Pattern: "POST /learn/points/{point}", Serve: p.savePoint},
+		{Pattern: "GET /learn/points/{point}/card", Serve: p.cardPage},
+		{Pattern: "POST /learn/points/{point}/note", Serve: p.saveNote},
+		{Pattern: "POST /learn/points/{point}/note/preview", Serve: p.previewNote},
+		{Pattern: "GET /learn/media", Serve: p.mediaPage},
+		{Pattern: "POST /learn/media", Serve: p.uploadMedia, Large: true},
+		{Pattern: "POST /learn/media/unused", Serve: p.removeUnused},
+		{Pattern: "POST /learn/media/remove", Serve: p.removeMedia},
+		{Pattern: "GET /learn/media/{name}", Serve: p.media},
 		{Pattern: "POST /learn/points/{point}/due", Serve: p.reschedule},
 		{Pattern: "POST /learn/points/{point}/confirm", Serve: p.confirmPoint},
 		{Pattern: "POST /learn/points/{point}/delete", Serve: p.deletePoint},
@@ -77,7 +98,7 @@ func Routes(o Options) []page.Route {
 
 		{Pattern: "GET /learn/settings", Serve: p.settings},
 		{Pattern: "POST /learn/settings", Serve: p.saveSettings},
-	}
+	})
 }
 
 // personID returns the ID of the signed-in person.

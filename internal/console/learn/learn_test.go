@@ -1,6 +1,7 @@
 package learn_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,6 +34,7 @@ func newRig(t testing.TB) *rig {
 	r := &rig{now: time.Now()}
 	r.Rig = consoletest.New(t, consoletest.Options{}, func(c *consoletest.Rig) []page.Route {
 		r.points = learning.New(learning.Options{Store: c.Store, Zone: time.UTC, Now: r.clock})
+		c.Control.Points = r.points
 		return learn.Routes(learn.Options{Points: r.points, Largest: largest})
 	})
 	return r
@@ -80,7 +82,7 @@ func form(t *testing.T, p consoletest.Page, action string) []string {
 	rest, _, _ = strings.Cut(rest, "</form>")
 	var out []string
 	for _, m := range hidden.FindAllStringSubmatch(rest, -1) {
-		out = append(out, m[1], strings.ReplaceAll(m[2], "&#39;", "'"))
+		out = append(out, m[1], html.UnescapeString(m[2]))
 	}
 	return out
 }
@@ -95,7 +97,7 @@ func TestReview(t *testing.T) {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	q := b.Get("/learn/review")
-	if !q.Contains("<strong>France</strong>", "1 of 2") || q.Contains("Seine") {
+	if !q.Contains("<strong>France</strong>", "0 of 2 done") || q.Contains("Seine") {
 		t.Fatalf("%d: %s", q.Status, q.Text)
 	}
 	a := b.Post("/learn/review/reveal", append(form(t, q, "/learn/review/reveal"), "recall",
@@ -111,19 +113,19 @@ func TestReview(t *testing.T) {
 	}
 	again := form(t, a, "/learn/review/grade")
 	next := b.Post("/learn/review/grade", append(again, "grade", "1")...)
-	if next.Status != 200 || !next.Contains("Water?", "2 of 3", "#chem") {
+	if next.Status != 200 || !next.Contains("Water?", "0 of 2 done", "#chem") {
 		t.Fatalf("%d %s: %s", next.Status, next.Path, next.Text)
 	}
 	// A form that is sent twice counts once, and gives the same response.
 	twice := b.Post("/learn/review/grade", append(again, "grade", "1")...)
-	if !twice.Contains("Water?", "2 of 3") {
+	if !twice.Contains("Water?", "0 of 2 done") {
 		t.Fatalf("%d: %s", twice.Status, twice.Text)
 	}
 	if s, err := r.points.Stats(t.Context(), r.Person.ID, 1, 0); err != nil || s.Done.Reviews != 1 {
 		t.Fatalf("%d reviews, %v", s.Done.Reviews, err)
 	}
 	back := b.Post("/learn/review/undo", form(t, next, "/learn/review/undo")...)
-	if !back.Contains("Taken back", "France", "1 of 2") {
+	if !back.Contains("Taken back", "France", "0 of 2 done") {
 		t.Fatalf("%d %s: %s", back.Status, back.Path, back.Text)
 	}
 	// All are easy: the session ends.
@@ -185,6 +187,12 @@ func TestPutAside(t *testing.T) {
 	if q = b.Post("/learn/review/undo", form(t, q, "/learn/review/undo")...); !q.Contains("Q2") {
 		t.Fatalf("%d: %s", q.Status, q.Text)
 	}
+	if q = b.Post("/learn/review/undo", form(t, q, "/learn/review/undo")...); !q.Contains("Q1") {
+		t.Fatalf("%d: %s", q.Status, q.Text)
+	}
+	if q = b.Post("/learn/review/tomorrow", form(t, q, "/learn/review/tomorrow")...); !q.Contains("Q2") {
+		t.Fatalf("%d: %s", q.Status, q.Text)
+	}
 	for range 2 {
 		open := b.Post("/learn/review/reveal", form(t, q, "/learn/review/reveal")...)
 		q = b.Post("/learn/review/grade", append(form(t, open, "/learn/review/grade"), "grade", "3")...)
@@ -193,7 +201,7 @@ func TestPutAside(t *testing.T) {
 		t.Fatalf("%d: %s", q.Status, q.Text)
 	}
 	r.later(11 * time.Minute)
-	if q = b.Get("/learn/review"); !q.Contains("Q2", "1 of 2") {
+	if q = b.Get("/learn/review"); !q.Contains("Q2", "0 of 2 done") {
 		t.Fatalf("%d: %s", q.Status, q.Text)
 	}
 }
@@ -395,7 +403,7 @@ func TestOthers(t *testing.T) {
 	}
 	card := []string{"point", e.ID, "sitting", open, "review", "r1", "grade", "1"}
 	for _, path := range []string{"/learn/review/reveal", "/learn/review/judge", "/learn/review/grade",
-		"/learn/review/rest", "/learn/review/tomorrow"} {
+		"/learn/review/rest", "/learn/review/tomorrow", "/learn/review/flag?flag=1", "/learn/review/leech?leech=1"} {
 		if p := b.Post(path, card...); p.Contains("ada's") {
 			t.Errorf("POST %s: %d %s", path, p.Status, p.Text)
 		}

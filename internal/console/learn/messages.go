@@ -54,8 +54,8 @@ const (
 // Texts of review sessions.
 const (
 	msgEnd         = i18n.Message("End")
+	msgDoneOf      = i18n.Message("%d of %d done")
 	msgProgress    = i18n.Message("Progress")
-	msgNumberOf    = i18n.Message("%d of %d")
 	msgQuestion    = i18n.Message("Question")
 	msgAnswer      = i18n.Message("flashcard\x04Answer")
 	msgRecall      = i18n.Message("What do you recall?")

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -29,45 +30,52 @@ const (
 
 // next returns the card with the next question.
 func (p *pages) next(v *page.Visit, s session) (*card, error) {
+	if s.Cram {
+		return p.nextCram(v, s)
+	}
 	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
-	f := learning.QueueFilter{Tag: s.Tag, Limit: 1, Ahead: true}
+	f := learning.QueueFilter{Tag: s.Tag, Limit: 1, Ahead: true, Count: true}
 	if f.Deck, err = deckOf(l, s.Deck); err != nil {
+		return nil, err
+	}
+	if f.Query, err = learning.ParseExpression(s.Query); err != nil {
 		return nil, err
 	}
 	q, err := p.Points.Queue(v.Context(), personID(v), f)
 	if err != nil {
 		return nil, learnError(err)
 	}
-	c := &card{session: s, Left: q.Left, Score: -1}
+	c := &card{session: s, Left: q.Left, Total: q.Matching, Score: -1}
+	c.session.Whole = max(c.session.Whole, c.Total)
 	if s.Point != "" { // the review was undone, so the point is asked again
 		e, err := p.Points.Get(v.Context(), personID(v), s.Point)
 		if err != nil && !errors.Is(err, learning.ErrNotFound) {
 			return nil, err
 		}
 		if err == nil && e.OpenSitting() != nil && e.Queue() != store.QueueNone {
-			p.ask(v, c, l, e)
-			return c, nil
+			return c, p.ask(v, c, l, e)
 		}
 	}
 	if len(q.Entries) > 0 {
-		p.ask(v, c, l, &q.Entries[0])
-		return c, nil
+		return c, p.ask(v, c, l, &q.Entries[0])
 	}
 	return c, p.nothing(v, c, q)
 }
 
 // ask fills a card with a question.
-func (p *pages) ask(v *page.Visit, c *card, l *learning.Learner, e *learning.Entry) {
+func (p *pages) ask(v *page.Visit, c *card, l *learning.Learner, e *learning.Entry) (err error) {
 	c.Entry, c.Deck, c.Review, c.Shown = e, deckName(v, l.DeckName(e.Deck)), uuid.NewString(), l.Now.UnixMilli()
 	if open := e.OpenSitting(); open != nil {
 		c.Sitting = open.ID
 	}
 	for i, way := range l.Preview(&e.Point) {
-		c.Grades[i] = gradeButton{i + 1, gradeName(v, way.Grade), waitText(v, way.Wait, way.Days)}
+		c.Grades[i] = gradeButton{i + 1, gradeName(v, way.Grade), waitText(v, way.Wait, way.Days), strconv.Itoa(i + 1)}
 	}
+	c.View, err = p.shown(v, e)
+	return err
 }
 
 // nothing fills a card that has no question with the time of the next one.
@@ -91,27 +99,47 @@ func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
 	return v.Text(msgNextDay, dayText(v, l.Today, first), n), nil
 }
 
-// current returns the card of a submitted form: the question that was shown, with the typed recall.
-func (p *pages) current(v *page.Visit) (*card, error) {
-	c, err := p.next(v, session{Point: v.FormValue("point"), Deck: v.FormValue("deck"), Tag: v.FormValue("tag")})
-	if err != nil {
-		return nil, err
-	}
+// current returns the card of a submitted form as it was shown, and whether its question is still
+// open. If not, because the point was reviewed or removed elsewhere, it is the next card.
+func (p *pages) current(v *page.Visit) (c *card, open bool, err error) {
 	s := sessionOf(v)
-	if c.Entry == nil || c.Entry.ID != v.FormValue("point") || c.Sitting != v.FormValue("sitting") {
-		// The point was reviewed or removed elsewhere.
-		s.Point, s.Notice = "", "elsewhere"
-		return p.next(v, s)
+	shown := s
+	shown.Point = v.FormValue("point")
+	if c, err = p.next(v, shown); err != nil {
+		return nil, false, err
 	}
-	c.session, c.Recall = s, v.FormValue("recall")
+	s.Whole = c.session.Whole
+	if c.Entry == nil || c.Entry.ID != v.FormValue("point") || c.Sitting != v.FormValue("sitting") {
+		s.Point, s.Notice = "", "elsewhere"
+		c, err = p.next(v, s)
+		return c, false, err
+	}
+	c.session, c.Recall, c.Revealed = s, v.FormValue("recall"), v.FormValue("revealed") != ""
+	c.Score, c.Judged = scoreOf(v), judgedOf(v)
 	if shown, err := strconv.ParseInt(v.FormValue("shown"), 10, 64); err == nil {
 		c.Shown = shown
 	}
 	if id := v.FormValue("review"); id != "" && len(id) <= 100 {
 		c.Review = id
 	}
-	c.Revealed = true
-	return c, nil
+	return c, true, nil
+}
+
+// scoreOf returns the score that a form carries; −1 means that nothing was judged.
+func scoreOf(v *page.Visit) int {
+	if n, err := strconv.Atoi(v.FormValue("score")); err == nil && n >= 0 && n <= 100 {
+		return n
+	}
+	return -1
+}
+
+// judgedOf returns the judgement that a form carries; nil if there is none.
+func judgedOf(v *page.Visit) *learning.Judgement {
+	var j *learning.Judgement
+	if json.Unmarshal([]byte(v.FormValue("judged")), &j) != nil {
+		return nil
+	}
+	return j
 }
 
 // review starts or continues a session.
@@ -125,12 +153,30 @@ func (p *pages) review(v *page.Visit) {
 }
 
 // answer shows a card; the script gets only the card.
-func (p *pages) answer(v *page.Visit, c *card) {
+func (p *pages) answer(v *page.Visit, c *card) { show(v, ok, c) }
+
+func show(v *page.Visit, status int, c *card) {
 	if v.IsPartial() {
-		v.Render(ok, reviewCard(v, c))
+		v.Render(status, reviewCard(v, c))
 		return
 	}
-	v.Render(ok, reviewPage(v, c))
+	v.Render(status, reviewPage(v, c))
+}
+
+// refuse shows the card of a submitted form again, as it was, with the reason why what was asked
+// for was not done.
+func (p *pages) refuse(v *page.Visit, why error) {
+	text, status := v.Wrong(learnError(why))
+	if text == "" {
+		return
+	}
+	c, _, err := p.current(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	c.Wrong = text
+	show(v, status, c)
 }
 
 // showNext shows the next card. Without JavaScript it redirects, so that going back and reloading
@@ -150,26 +196,28 @@ func (p *pages) showNext(v *page.Visit, s session) {
 
 // reveal shows the answer.
 func (p *pages) reveal(v *page.Visit) {
-	c, err := p.current(v)
+	c, open, err := p.current(v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
+	c.Revealed = open
 	p.answer(v, c)
 }
 
 // judge has a model grade the recall.
 func (p *pages) judge(v *page.Visit) {
-	c, err := p.current(v)
+	c, open, err := p.current(v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	if c.Revealed {
+	if open {
+		c.Revealed = true
 		c.Judged, err = p.Points.Judge(v.Context(), personID(v),
 			learning.Recall{Question: c.Entry.Question, Answer: c.Entry.Answer, Recall: c.Recall, Lang: v.Lang})
 		if err != nil {
-			v.Fail(learnError(err))
+			p.refuse(v, err)
 			return
 		}
 		c.Score = c.Judged.Score
@@ -183,15 +231,16 @@ func (p *pages) grade(v *page.Visit) {
 	s.Notice = ""
 	grade, err := learning.ParseGrade(v.FormValue("grade"))
 	if err != nil || grade == store.Ungraded {
-		v.Fail(problem.New(problem.Invalid, msgNoGrade))
+		p.refuse(v, problem.New(problem.Invalid, msgNoGrade))
+		return
+	}
+	if s.Cram {
+		p.gradeCram(v, s, grade)
 		return
 	}
 	in := learning.Submission{
 		Point: v.FormValue("point"), Sitting: v.FormValue("sitting"), ID: v.FormValue("review"), Grade: grade,
-		Recall: strings.TrimSpace(v.FormValue("recall")), Score: -1, Channel: channel,
-	}
-	if n, err := strconv.Atoi(v.FormValue("score")); err == nil && n >= 0 && n <= 100 {
-		in.Score = n
+		Recall: strings.TrimSpace(v.FormValue("recall")), Score: scoreOf(v), Channel: channel,
 	}
 	if shown, err := strconv.ParseInt(v.FormValue("shown"), 10, 64); err == nil {
 		in.Took = min(max(p.Points.Now().Sub(time.UnixMilli(shown)), 0), tookMost)
@@ -202,10 +251,10 @@ func (p *pages) grade(v *page.Visit) {
 		return
 	}
 	if err != nil {
-		v.Fail(learnError(err))
+		p.refuse(v, err)
 		return
 	}
-	s = s.with("r" + out.Review.ID)
+	s = s.with(stepReview, out.Review.ID)
 	s.Done++
 	if grade == store.Again {
 		s.Again++
@@ -245,78 +294,4 @@ func refusal(err error) string {
 		return "unplanned"
 	}
 	return ""
-}
-
-// undo undoes the last step, and asks that question again.
-func (p *pages) undo(v *page.Visit) {
-	s := sessionOf(v)
-	s.Notice = ""
-	if len(s.Steps) == 0 {
-		p.showNext(v, s)
-		return
-	}
-	last := s.Steps[len(s.Steps)-1]
-	s.Steps = s.Steps[:len(s.Steps)-1]
-	var e *learning.Entry
-	var err error
-	if id, rests := strings.CutPrefix(last, "s"); rests {
-		no := false
-		e, err = p.update(v, id, learning.Edit{Suspended: &no})
-	} else {
-		var out *learning.Outcome
-		err = changeAudited(v, "undo_review", control.LearnUndo{Review: last[1:]}, func() (err error) {
-			out, err = p.Points.Undo(v.Context(), personID(v), last[1:], channel)
-			return err
-		})
-		if err == nil {
-			e = &out.Entry
-			s.Done = max(s.Done-1, 0)
-			if out.Review.Grade == store.Again {
-				s.Again = max(s.Again-1, 0)
-			}
-		}
-	}
-	switch {
-	case problem.Is(err, problem.Invalid):
-		s.Notice = "stuck"
-	case errors.Is(err, learning.ErrNotFound):
-		s.Notice = "gone"
-	case err != nil:
-		v.Fail(err)
-		return
-	default:
-		s.Point, s.Notice = e.ID, "back"
-	}
-	p.showNext(v, s)
-}
-
-// suspend suspends a point until somebody resumes it.
-func (p *pages) suspend(v *page.Visit) {
-	s := sessionOf(v)
-	yes := true
-	id := v.FormValue("point")
-	_, err := p.update(v, id, learning.Edit{Suspended: &yes})
-	p.continueAfter(v, s.with("s"+id), "rests", err)
-}
-
-// postponeToTomorrow postpones a point to the next day.
-func (p *pages) postponeToTomorrow(v *page.Visit) {
-	s := sessionOf(v)
-	l, err := p.Points.Learner(v.Context(), personID(v))
-	if err == nil {
-		err = p.postpone(v, v.FormValue("point"), l.Today+1)
-	}
-	p.continueAfter(v, s, "tomorrow", err)
-}
-
-// continueAfter continues the session after a point was put aside.
-func (p *pages) continueAfter(v *page.Visit, s session, what string, err error) {
-	if s.Notice = refusal(err); s.Notice == "" {
-		if err != nil {
-			v.Fail(learnError(err))
-			return
-		}
-		s.Notice = what
-	}
-	p.showNext(v, s)
 }

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -19,11 +20,16 @@ import (
 type session struct {
 	Deck  string // as in URLs; empty means all
 	Tag   string
+	Query string // an expression; empty means all
+	// Cram goes through all that match, whether due or not, and records nothing; After is the
+	// position of the last one.
+	Cram  bool
+	After int64
 	Done  int
 	Again int
+	Whole int   // most points that were left at a time; 0: not known yet
 	Began int64 // in Unix seconds
-	// Steps can be undone, the last one first: "r" and the ID of a review, or "s" and that of a
-	// suspended point.
+	// Steps can be undone, the last one first; see [stepReview].
 	Steps []string
 	// Point is asked next; empty means any.
 	Point  string
@@ -33,7 +39,8 @@ type session struct {
 // tellings are the notices above a question.
 var tellings = map[string]i18n.Message{
 	"elsewhere": msgElsewhere, "early": msgNotDue, "gone": msgGone, "unplanned": msgUnplanned, "back": msgBackAgain,
-	"rests": msgRestsNow, "tomorrow": msgTomorrowNow, "leech": msgLeechNow, "stuck": msgNotUndone,
+	"rests": msgRestsNow, "tomorrow": msgTomorrowNow, "marked": msgLeechMarked, "unmarked": msgLeechUnmarked,
+	"leech": msgLeechNow, "stuck": msgNotUndone,
 }
 
 func sessionOf(v *page.Visit) session {
@@ -44,9 +51,13 @@ func sessionOf(v *page.Visit) session {
 		}
 		return min(max(n, 0), 99999)
 	}
-	s := session{Deck: v.FormValue("deck"), Tag: v.FormValue("tag"), Done: number("done"), Again: number("again"),
+	s := session{Deck: v.FormValue("deck"), Tag: v.FormValue("tag"), Query: v.FormValue("q"),
+		Cram: v.FormValue("cram") != "", Done: number("done"), Again: number("again"), Whole: number("whole"),
 		Point: v.FormValue("ask"), Notice: v.FormValue("told")}
 	s.Began, _ = strconv.ParseInt(v.FormValue("began"), 10, 64) //nolint:errcheck // invalid means that it begins now
+	if after, _, err := learning.CramPosition(v.FormValue("after")); err == nil {
+		s.After = after
+	}
 	if now := time.Now().Unix(); s.Began <= 0 || s.Began > now {
 		s.Began = now
 	}
@@ -61,13 +72,16 @@ func sessionOf(v *page.Visit) session {
 // values returns the session as URL or form values.
 func (s session) values() url.Values {
 	out := url.Values{"began": {strconv.FormatInt(s.Began, 10)}}
-	for name, value := range map[string]string{"deck": s.Deck, "tag": s.Tag, "steps": strings.Join(s.Steps, " "),
+	for name, value := range map[string]string{"deck": s.Deck, "tag": s.Tag, "q": s.Query, "steps": strings.Join(s.Steps, " "),
 		"ask": s.Point, "told": s.Notice} {
 		if value != "" {
 			out.Set(name, value)
 		}
 	}
-	for name, n := range map[string]int{"done": s.Done, "again": s.Again} {
+	if s.Cram {
+		out.Set("cram", "1")
+	}
+	for name, n := range map[string]int{"done": s.Done, "again": s.Again, "whole": s.Whole, "after": int(s.After)} {
 		if n > 0 {
 			out.Set(name, strconv.Itoa(n))
 		}
@@ -75,9 +89,9 @@ func (s session) values() url.Values {
 	return out
 }
 
-// with returns the session with one more step.
-func (s session) with(step string) session {
-	s.Steps = append(slices.Clone(s.Steps), step)
+// with returns the session with one more step: its kind, and what it is about.
+func (s session) with(kind byte, about string) session {
+	s.Steps = append(slices.Clone(s.Steps), string(kind)+url.PathEscape(about))
 	s.Steps = s.Steps[max(len(s.Steps)-stepsMost, 0):]
 	return s
 }
@@ -86,13 +100,16 @@ func (s session) with(step string) session {
 type card struct {
 	session
 	Entry    *learning.Entry // nil if nothing is asked now
+	View     *learning.CardView
 	Sitting  string
 	Deck     string // name of its deck
 	Left     learning.Remaining
+	Total    int    // points that are left; 0 in a cram session
 	Review   string // ID that the review will have
 	Shown    int64  // when the question was shown, in Unix milliseconds
 	Recall   string
-	Revealed bool // the answer is visible
+	Revealed bool   // the answer is visible
+	Wrong    string // why what was asked for was not done; empty if it was
 	Judged   *learning.Judgement
 	Score    int // −1 means not judged
 	Grades   [4]gradeButton
@@ -107,10 +124,12 @@ type card struct {
 type gradeButton struct {
 	Grade int
 	Name  string
-	Wait  string
+	Wait  string // empty if no date follows
+	Keys  string // the keys that choose it, with spaces between them
 }
 
-// hidden returns the hidden form fields of a card.
+// hidden returns the hidden form fields of a card: all that a form needs to show it again as it is.
+// What is typed is not among them before the answer is visible.
 func (c *card) hidden() url.Values {
 	s := c.session
 	s.Notice, s.Point = "", ""
@@ -119,6 +138,21 @@ func (c *card) hidden() url.Values {
 		out.Set("point", c.Entry.ID)
 		out.Set("sitting", c.Sitting)
 		out.Set("review", c.Review)
+		out.Set("at", strconv.FormatInt(c.Entry.Number, 10))
+		if c.Revealed {
+			out.Set("revealed", "1")
+			out.Set("recall", c.Recall)
+		}
+		if c.Score >= 0 {
+			out.Set("score", strconv.Itoa(c.Score))
+		}
+		if c.Judged != nil {
+			judged := *c.Judged
+			judged.Analysis = "" // no page shows it
+			if text, err := json.Marshal(judged); err == nil {
+				out.Set("judged", string(text))
+			}
+		}
 		out.Set("shown", strconv.FormatInt(c.Shown, 10))
 	}
 	return out
@@ -131,11 +165,19 @@ func (c *card) Edit() string {
 	return pointPath(c.Entry.ID) + "?" + query("back", "/learn/review?"+s.values().Encode())
 }
 
-// Number returns the number of the question within the session.
-func (c *card) Number() int { return c.session.Done + 1 }
+// Goal returns the number of points of the session. It does not change while one reviews: a point
+// that comes again on its steps is one point still.
+func (c *card) Goal() int {
+	return max(c.session.Whole, c.Finished())
+}
 
-// Whole returns the expected number of questions.
-func (c *card) Whole() int { return max(c.session.Done+c.Left.Total(), c.Number()) }
+// Finished returns how many of them need no more today.
+func (c *card) Finished() int {
+	if c.Cram {
+		return c.session.Done
+	}
+	return max(c.session.Whole-c.Total, 0)
+}
 
 var gradeNames = [...]i18n.Message{msgAgain, msgHard, msgGood, msgEasy}
 
@@ -172,6 +214,27 @@ func (c *card) Refresh() string {
 		return ""
 	}
 	return fmt.Sprintf("load delay:%ds", max(int(wait.Seconds())+1, 2))
+}
+
+// shownGrades returns the grades that can be chosen.
+func (c *card) shownGrades() []gradeButton {
+	if c.Cram {
+		return []gradeButton{c.Grades[0], c.Grades[2]}
+	}
+	return c.Grades[:]
+}
+
+// leechNext returns 1 if the point can be marked as a leech, and 0 if it is one.
+func (c *card) leechNext() int {
+	if slices.Contains(c.Entry.Tags, learning.LeechTag) {
+		return 0
+	}
+	return 1
+}
+
+// fromStart returns the URL where the session begins again.
+func (c *card) fromStart() string {
+	return "/learn/review?" + session{Deck: c.session.Deck, Tag: c.Tag, Query: c.Query, Cram: c.Cram}.values().Encode()
 }
 
 // suggested returns the grade that the model suggests; 0 means none.

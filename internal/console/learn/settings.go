@@ -24,6 +24,7 @@ type settingsForm struct {
 	Rules           ruleForm
 	Now             string // current time in that zone
 	Wrong, Note     string
+	Push            *pushPart // nil: browsers cannot be reminded
 }
 
 // zones are the suggested time zones: the largest of each region.
@@ -41,7 +42,8 @@ var zones = []string{
 var strictnesses = []choiceSay{{"", msgNormal}, {"lenient", msgLenient}, {"strict", msgStrict}}
 
 // vias are the ways to deliver reminders.
-var vias = []choiceSay{{"glasses", msgByGlasses}, {"webhook", msgByWebhook}, {"calendar", msgByCalendar}}
+var vias = []choiceSay{{"glasses", msgByGlasses}, {"push", msgByPush}, {"webhook", msgByWebhook},
+	{"calendar", msgByCalendar}}
 
 func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
 	l, err := p.Points.Learner(v.Context(), personID(v))
@@ -55,13 +57,16 @@ func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
 		Rules: ruleFormOf(l.Profile.Defaults, l.Settings(""), schedule.Default(), false),
 		Now:   l.Now.In(l.Calendar.Zone).Format("15:04"),
 	}
-	bots, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{})
+	if f.Push, err = p.pushOf(v); err != nil {
+		return nil, err
+	}
+	bots, err := v.Instance.Control.BotStates(v.Context(), v.Caller())
 	if err != nil {
 		return nil, err
 	}
 	f.Bots = []choice{{"", v.Text(msgFirstModel)}, {"none", v.Text(msgNobody)}}
 	known := f.Bot == "" || f.Bot == "none"
-	for _, b := range bots.Bots {
+	for _, b := range bots {
 		number := strconv.FormatInt(b.Number, 10)
 		if f.Bot == b.Name || f.Bot == number {
 			f.Bot, known = number, true

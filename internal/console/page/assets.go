@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed assets/*.css assets/*.js assets/*/*.js assets/mark.svg
+//go:embed assets/*.css assets/*.js assets/*/*.js assets/mark.svg assets/*.png
 var files embed.FS
 
 // asset is a compressed static file.
@@ -30,6 +30,9 @@ var assets, urls = func() (map[string]asset, map[string]string) {
 	}
 	for name, kind := range map[string]string{
 		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml", "htmx.js": script, "console.js": script,
+		"map.js":    script,
+		"pocket.js": script, "pocket-page.js": script, "pocket-push.js": script, "icon-192.png": "image/png",
+		"icon-512.png": "image/png",
 	} {
 		text, ext := readFiles(bundles[name], name), path.Ext(name)
 		add(name, strings.TrimSuffix(name, ext)+"-"+hash(text)+ext, kind, text)
@@ -68,7 +71,13 @@ func pack(text []byte) []byte {
 
 // bundles lists the files that browsers get as one. htmx processes the page shortly after it has
 // loaded; its extensions must be loaded by then.
-var bundles = map[string][]string{"htmx.js": {"htmx.min.js", "hx-sse.min.js"}}
+var bundles = map[string][]string{
+	"htmx.js":        {"htmx.min.js", "hx-sse.min.js"},
+	"console.js":     {"console.js", "palette.js", "pocket/leave.js"},
+	"pocket.js":      {"pocket/schedule.js", "pocket/queue.js", "pocket/store.js"},
+	"pocket-page.js": {"pocket/app.js"},
+	"pocket-push.js": {"pocket/push.js"},
+}
 
 // readFiles returns the concatenated files of names or, if there are none, the file of that name.
 func readFiles(names []string, name string) []byte {
@@ -84,6 +93,20 @@ func readFiles(names []string, name string) []byte {
 		all = append(all, text)
 	}
 	return bytes.Join(all, []byte(";\n"))
+}
+
+// Worker returns the script of the service worker of Learn, with the addresses of what it keeps,
+// and its version, which changes with the contents of any of them.
+func Worker() (text, version string) {
+	list := []string{}
+	for _, name := range []string{"console.css", "mark.svg", "htmx.js", "console.js", "pocket.js", "pocket-page.js",
+		"icon-192.png"} {
+		list = append(list, strconv.Quote(AssetURL(name)))
+	}
+	worker := readFiles(nil, "pocket/worker.js")
+	version = hash(append([]byte(strings.Join(list, " ")), worker...))
+	return `const VERSION = "` + version + `", FILES = [` + strings.Join(list, ", ") + `], SCRIPTS = ["` +
+		AssetURL("pocket.js") + `"], ICON = "` + AssetURL("icon-192.png") + "\";\n" + string(worker), version
 }
 
 // AssetURL returns the URL of a file, such as console.css or talk/main.js.

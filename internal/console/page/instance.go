@@ -84,7 +84,7 @@ func (h *Instance) Handler(routes []Route) http.Handler {
 }
 
 // policy is the Content-Security-Policy: only resources of this server, no inline script or style.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; frame-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // withSecurityHeaders sets the headers that all pages need.
 func withSecurityHeaders(next http.Handler) http.Handler {

@@ -6,10 +6,17 @@ const (
 	msgSoundQuestion = i18n.Message("Question, %.1f s")
 	msgSoundAnswer   = i18n.Message("Answer, %.1f s")
 
-	msgBrand   = i18n.Message("Patchbay")
-	msgSkip    = i18n.Message("Skip to the content")
-	msgMenu    = i18n.Message("Menu")
-	msgSignOut = i18n.Message("Sign out")
+	msgBrand        = i18n.Message("Patchbay")
+	msgSkip         = i18n.Message("Skip to the content")
+	msgMenu         = i18n.Message("Menu")
+	msgSignOut      = i18n.Message("Sign out")
+	msgSignIn       = i18n.Message("Sign in")
+	msgManual       = i18n.Message("Manual")
+	MsgSearchAll    = i18n.Message("Search")
+	MsgSearchTip    = i18n.Message("Go to, do, or search…")
+	msgSearchFailed = i18n.Message("The search failed. Press Enter to repeat it.")
+	msgMoreMenu     = i18n.Message("More…")
+	msgUnsent       = i18n.Message("Reviews on this device have not reached the server yet. They are lost if you sign out now. Sign out all the same?")
 
 	msgHome     = i18n.Message("Home")
 	msgTalk     = i18n.Message("Talk")
@@ -54,7 +61,11 @@ const (
 	msgCopy   = i18n.Message("Copy")
 	msgCopied = i18n.Message("Copied")
 	msgMore   = i18n.Message("More")
-	msgNever  = i18n.Message("never")
+
+	msgChooseFile = i18n.Message("Choose a file")
+	msgNoFile     = i18n.Message("No file is chosen.")
+
+	msgNever = i18n.Message("never")
 
 	msgJustNow  = i18n.Message("just now")
 	msgMinutes  = i18n.Message("%d min ago")

@@ -43,6 +43,24 @@ func (v *Visit) FormatDate(t time.Time) string {
 // FormatClock formats the time of day to the second, in the visitor's time zone.
 func (v *Visit) FormatClock(t time.Time) string { return t.In(v.Zone()).Format("15:04:05") }
 
+// MaxSearch is how many characters what is searched for in everything may have: enough for a
+// sentence, and little work.
+const MaxSearch = 200
+
+// FirstLine returns the first line of a text for a list, at most some characters of it.
+func FirstLine(text string, most int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return Cut(strings.TrimSpace(line), most)
+}
+
+// Cut returns a text, or the beginning of it that has at most some characters with its ellipsis.
+func Cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
 // FormatDuration formats a duration.
 func FormatDuration(d time.Duration) string {
 	switch {

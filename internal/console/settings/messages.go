@@ -51,8 +51,6 @@ const (
 	msgEndOthers    = i18n.Message("Sign out everywhere else")
 	msgEnded        = i18n.Message("Signed out; what is open there stops within half a minute.")
 	msgOnlyHere     = i18n.Message("You are signed in nowhere else.")
-	msgAgentOn      = i18n.Message("%[1]s on %[2]s")
-	msgAgentUnknown = i18n.Message("Unknown browser")
 
 	msgAddPerson     = i18n.Message("Add a person")
 	msgPeopleTold    = i18n.Message("Everybody sees their own bots, devices, keys and knowledge points only. Administrators look after the server and the people too.")

@@ -11,7 +11,6 @@ package settings
 
 import (
 	"net/http"
-	"strings"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
@@ -212,41 +211,4 @@ func (p pages) endOtherSignIns(v *page.Visit) {
 		return
 	}
 	v.Redirect("/settings/browsers?ended=1")
-}
-
-// browserNames and systemNames are tokens of the User-Agent header, the most specific first: most
-// browsers also claim to be others.
-var (
-	browserNames = [][2]string{
-		{"MicroMessenger/", "WeChat"}, {"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
-		{"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
-		{"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
-	}
-	systemNames = [][2]string{
-		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"HarmonyOS", "HarmonyOS"},
-		{"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"},
-	}
-)
-
-// browserName describes a browser by its User-Agent header.
-func browserName(v *page.Visit, text string) string {
-	find := func(list [][2]string) string {
-		for _, x := range list {
-			if strings.Contains(text, x[0]) {
-				return x[1]
-			}
-		}
-		return ""
-	}
-	name, on := find(browserNames), find(systemNames)
-	switch {
-	case name != "" && on != "":
-		return v.Text(msgAgentOn, name, on)
-	case name != "" || on != "":
-		return name + on
-	case text != "":
-		first, _, _ := strings.Cut(text, " ")
-		return first
-	}
-	return v.Text(msgAgentUnknown)
 }

@@ -64,7 +64,7 @@ func newConfig(v *page.Visit) config {
 
 // show shows the page.
 func show(v *page.Visit) {
-	bots, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{})
+	bots, err := v.Instance.Control.BotStates(v.Context(), v.Caller())
 	if err != nil {
 		v.Fail(err)
 		return
@@ -74,7 +74,7 @@ func show(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, talkPage(v, bots.Bots, !ready))
+	v.Render(http.StatusOK, talkPage(v, bots, !ready))
 }
 
 // board responds with the person's board of a hardware address, or null if there is none any more.

@@ -47,15 +47,8 @@ func endpoint(v *page.Visit, token string) string {
 	return "ws" + strings.TrimPrefix(v.BaseURL(), "http") + "/mcp_endpoint/mcp/?token=" + token
 }
 
-// first returns the beginning of a text, for lists.
-func first(text string) string {
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	const most = 160
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return text
-}
+// aboutLength is how many characters of a tool's description a list shows.
+const aboutLength = 160
 
 // setting is one displayed setting of a server.
 type setting struct{ Name, Value string }

@@ -20,8 +20,9 @@ const (
 	msgShowAll    = i18n.Message("Show all")
 	msgNoTools    = i18n.Message("No tools yet")
 	msgNoToolsTip = i18n.Message("Add a tool server, or connect a device.")
-	msgOnlyThese  = i18n.Message("These only")
-	msgOnlyFrom   = i18n.Message("These only: %s")
+	msgCount      = i18n.Message("%d tools")
+	msgToProvider = i18n.Message("More about %s")
+	msgOnlyFrom   = i18n.Message("All tools of %s")
 
 	msgLearn      = i18n.Message("Learn")
 	msgBots       = i18n.Message("Bots")
@@ -34,7 +35,6 @@ const (
 	msgChanges    = i18n.Message("Changes things")
 	msgReadsOnly  = i18n.Message("no, it only reads")
 	msgMayChange  = i18n.Message("perhaps")
-	msgReads      = i18n.Message("only reads")
 
 	msgAllowed       = i18n.Message("may use it")
 	msgDenied        = i18n.Message("denied")

@@ -53,25 +53,43 @@ func Routes() []page.Route {
 	}
 }
 
-// pageSize is the number of tools, rules or servers on a page.
-const pageSize = 50
+const (
+	// pageSize is the number of rules, servers, or found tools on a page.
+	pageSize = 50
+	// overviewProviders and overviewTools limit a page of all tools, where those of a provider are
+	// closed. Where it has not all of them, there is a link to the rest.
+	overviewProviders, overviewTools = 50, 100
+)
 
-// group holds the tools of one provider.
+// group holds the tools of one provider, as far as they are on the page.
 type group struct {
-	ID, Title string
-	Tools     []control.Tool
+	control.ToolGroup
+	Title string
+	Tools []control.Tool
 }
 
-// groupTools groups tools by provider; they must be sorted by it.
-func groupTools(v *page.Visit, list []control.Tool) (out []group) {
-	for _, t := range list {
-		if len(out) == 0 || out[len(out)-1].ID != t.Provider {
-			out = append(out, group{ID: t.Provider, Title: providerName(v, t)})
-		}
-		g := &out[len(out)-1]
+// groupTools groups tools by provider.
+func groupTools(v *page.Visit, p *control.ToolPage) []group {
+	out := make([]group, len(p.Groups))
+	at := map[string]*group{}
+	for i, g := range p.Groups {
+		out[i] = group{ToolGroup: g, Title: providerName(v, g.Tool)}
+		at[g.Tool.Provider] = &out[i]
+	}
+	for _, t := range p.Tools {
+		g := at[t.Provider]
 		g.Tools = append(g.Tools, t)
 	}
 	return out
+}
+
+// fewTools is how many tools are shown open if there is only one provider.
+const fewTools = 12
+
+// isOpen reports whether the group is shown with its tools: somebody looks for them, or there are
+// few.
+func (g *group) isOpen(f control.ToolFilter, p *control.ToolPage) bool {
+	return !f.IsOverview() || f.After == 0 && len(p.Groups) == 1 && g.Count <= fewTools
 }
 
 // providerName returns the displayed name of a tool's provider.
@@ -111,10 +129,13 @@ func providerKind(v *page.Visit, t control.Tool) (kind, link string) {
 func filter(v *page.Visit) control.ToolFilter {
 	q := v.URL.Query()
 	f := control.ToolFilter{Text: strings.TrimSpace(q.Get("q")), From: q.Get("from"), State: q.Get("state"),
-		Limit: pageSize}
+		Limit: pageSize, Providers: overviewProviders}
 	f.After, _ = strconv.Atoi(q.Get("after"))
 	if f.State != control.ToolWaiting && f.State != control.ToolDenied {
 		f.State = ""
+	}
+	if f.IsOverview() {
+		f.Limit = overviewTools
 	}
 	return f
 }

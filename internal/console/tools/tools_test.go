@@ -74,9 +74,10 @@ func TestList(t *testing.T) {
 	r := newRig(t)
 	ada := r.SignedInAs(r.Person)
 	p := ada.Get("/tools")
-	has(t, p, "Ada&#39;s lamp", "lamp_set", "Dims it.", "may use it", "dangerous, refused until you allow it",
-		"for people, refused", "only reads", "All 4", "Not allowed yet 2", "Denied 0", "/tools/upstreams/7")
+	has(t, p, "Ada&#39;s lamp", "lamp_set", "Dims it.", "dangerous, refused until you allow it",
+		"for people, refused", "4 tools", "All 4", "Not allowed yet 2", "Denied 0", "/tools/upstreams/7")
 	lacks(t, p, "As you like")
+	lacks(t, p, "may use it") // as most may be used
 	p = ada.Get("/tools?q=DIMS")
 	has(t, p, "lamp_set", "Found: 1.")
 	lacks(t, p, "lamp_reset")
@@ -116,6 +117,68 @@ func TestPages(t *testing.T) {
 	for name, n := range seen {
 		if n != 1 {
 			t.Errorf("%s is there %d times", name, n)
+		}
+	}
+}
+
+// However many providers there are, a page has a bounded number of them, and of tools, each once.
+func TestPagesOfProviders(t *testing.T) {
+	r := newRig(t)
+	const boards, each = 230, 5
+	for i := range boards {
+		var list []tool.Tool
+		for n := range each {
+			list = append(list, tool.Tool{Name: fmt.Sprintf("t%d", n), Dangerous: n == 0,
+				Input: json.RawMessage(`{"type":"object"}`)})
+		}
+		plug(t, r, hub.ProviderRef{ID: fmt.Sprintf("board:%d", i+1), Owner: r.Person.ID, Kind: "xiaozhi",
+			Slug: fmt.Sprintf("b%03d", i), Title: fmt.Sprintf("Board %03d", i)}, list...)
+	}
+	ada := r.SignedInAs(r.Person)
+	for _, c := range []struct {
+		path             string
+		providers, tools int // on all pages; 0: not counted
+	}{
+		{"/tools", boards + 1, 0}, {"/tools?state=waiting", 0, boards + 2}, {"/tools?q=_t3", 0, boards},
+	} {
+		seen := map[string]int{}
+		providers, pages := 0, 0
+		for path := c.path; path != ""; pages++ {
+			p := ada.Get(path)
+			groups := strings.Split(p.Text, `<details class="card tool-group"`)[1:]
+			rows := 0
+			for _, g := range groups {
+				n := strings.Count(g, "<li>")
+				if rows += n; n == 0 && c.providers == 0 {
+					t.Errorf("%s has a provider without tools", path)
+				}
+				if n < each && c.providers > 0 && !strings.Contains(g, "All tools of Board") &&
+					!strings.Contains(g, "Ada&#39;s lamp") {
+					t.Errorf("%s has no link to the rest: %s", path, g)
+				}
+				for _, link := range strings.Split(g, `<a href="/tools/`)[1:] {
+					if name, _, _ := strings.Cut(link, `"`); !strings.Contains(name, "/") {
+						seen[name]++
+					}
+				}
+			}
+			if len(groups) == 0 || len(groups) > 50 || rows > 100 {
+				t.Fatalf("%s has %d providers with %d tools", path, len(groups), rows)
+			}
+			providers += len(groups)
+			_, next, ok := strings.Cut(p.Text, `<a class="button" href="/tools?after=`)
+			if path = ""; ok {
+				next, _, _ = strings.Cut(next, `"`)
+				path = "/tools?after=" + strings.ReplaceAll(next, "&amp;", "&")
+			}
+		}
+		for name, n := range seen {
+			if n != 1 {
+				t.Errorf("%s: %s is there %d times", c.path, name, n)
+			}
+		}
+		if c.providers > 0 && providers != c.providers || c.tools > 0 && len(seen) != c.tools || pages != 5 {
+			t.Errorf("%s: %d pages with %d providers and %d tools", c.path, pages, providers, len(seen))
 		}
 	}
 }
@@ -225,7 +288,7 @@ func TestOthers(t *testing.T) {
 		}
 	}
 	bob.Post("/tools/lamp_set/rule", "rule", "deny") // for tools of that name that he may have later
-	has(t, r.SignedInAs(r.Person).Get("/tools?q=lamp_set"), "may use it")
+	has(t, r.SignedInAs(r.Person).Get("/tools/lamp_set"), "may use it")
 	lacks(t, bob.Get("/tools/upstreams/new"), "way=command")
 	has(t, r.SignedInAs(r.Person).Get("/tools/upstreams/new"), "way=command")
 	if p := bob.Get("/tools/upstreams/new?way=command"); strings.Contains(p.Text, `name="command"`) {

@@ -49,6 +49,7 @@ type arguments struct {
 	InPlan    *bool           `json:"is_in_review_plan"`
 	Suspended *bool           `json:"suspended"`
 	Draft     *bool           `json:"draft"`
+	Media     []mediaArg      `json:"media"`
 	Drafts    bool            `json:"drafts"`
 	DueOnly   bool            `json:"due_only"`
 	Query     string          `json:"query"`
@@ -57,17 +58,26 @@ type arguments struct {
 	Name      string          `json:"name"`
 	NewName   string          `json:"new_name"`
 	Settings  json.RawMessage `json:"settings"`
-	IDs       []string        `json:"ids"`
+	IDs       looseTexts      `json:"ids"`
 	Date      string          `json:"date"`
 	InDays    *int            `json:"in_days"`
 	Days      int             `json:"days"`
 	Back      int             `json:"history_days"`
-	Points    []struct {
-		Question string   `json:"question"`
-		Answer   string   `json:"answer"`
-		Deck     string   `json:"deck"`
-		Tags     []string `json:"tags"`
-	} `json:"points"`
+	Points    []draftArgs     `json:"points"`
+
+	Fields     *map[string]string `json:"fields"`
+	AddTags    []string           `json:"add_tags"`
+	RemoveTags []string           `json:"remove_tags"`
+	Flag       *int               `json:"flag"`
+	Bury       *bool              `json:"bury"`
+	Deleted    *bool              `json:"deleted"`
+	DryRun     bool               `json:"dry_run"`
+	Cram       bool               `json:"cram"`
+	Undo       bool               `json:"undo"`
+	NewPoints  *int               `json:"new_points"`
+	Seed       uint64             `json:"seed"`
+	// Retentions are those to simulate.
+	Retentions []float64 `json:"retentions"`
 }
 
 // handlers maps each tool name to its handler.
@@ -99,16 +109,22 @@ var handlers = map[string]func(*Service, context.Context, *tool.Call, *arguments
 	toolConfigure:   (*Service).callConfigure,
 	toolJudge:       (*Service).callJudge,
 	toolAsk:         (*Service).callAsk,
+	toolEdit:        (*Service).callEdit,
+	toolUndoEdit:    (*Service).callUndoEdit,
+	toolFit:         (*Service).callFit,
+	toolSimulate:    (*Service).callSimulate,
 }
 
 // databaseTimeout limits a call that needs nothing but the database. A person must get an answer
 // within 10 s, and some statements in a row may take up to 5 s each.
 const databaseTimeout = 8 * time.Second
 
-// takesLong has the tools without that limit: they ask a model, which has its own timeout, or go
-// through all points of a deck or a person, and report their progress.
+// takesLong has the tools without that limit: they ask a model, which has its own timeout, fetch
+// pictures, or go through all points of a deck or a person, and report their progress.
 var takesLong = map[string]bool{
-	toolJudge: true, toolAsk: true, toolSaveDeck: true, toolDropDeck: true, toolConfigure: true,
+	toolJudge: true, toolAsk: true, toolCreate: true, toolUpdate: true, toolSaveDeck: true, toolDropDeck: true,
+	toolConfigure: true, toolEdit: true, toolUndoEdit: true,
+	toolFit: true, toolSimulate: true,
 }
 
 // EndsWithContext implements [hub.Cancellable].
@@ -303,9 +319,14 @@ func queueNote(q *Queue) string {
 }
 
 func (s *Service) callListPoints(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	x, err := ParseExpression(a.Query)
 	switch {
-	case strings.TrimSpace(a.Query) != "":
+	case err != nil:
+		return nil, err
+	case x.IsText():
 		return s.callSearch(ctx, c, a)
+	case !x.IsEmpty():
+		return s.listSelected(ctx, c, a)
 	case a.DueOnly:
 		q, err := s.queueFor(ctx, c, a)
 		if err != nil {
@@ -371,109 +392,11 @@ func decodeCursor(s string) (store.PointKey, error) {
 	return store.PointKey{At: time.UnixMilli(ms), Number: number}, nil
 }
 
-func (s *Service) callGet(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	e, err := s.Get(ctx, c.Caller.Person, a.ID)
-	if err != nil {
-		return nil, err
-	}
-	return s.pointResult(ctx, e, true)
-}
-
-// pointResult returns one point, with its plan or, as the original service does after a change,
-// without it.
-func (s *Service) pointResult(ctx context.Context, e *Entry, plan bool) (*tool.Result, error) {
-	l, err := s.Learner(ctx, e.Person)
-	if err != nil {
-		return nil, err
-	}
-	row := newPointRow(l, &e.Point)
-	if plan {
-		row = newFullPointRow(l, e)
-	}
-	return result(row, row, ""), nil
-}
-
-func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	made, err := s.Create(ctx, c.Caller.Person, []Draft{a.draft()})
-	if err != nil {
-		return nil, err
-	}
-	if made[0].Err != nil {
-		return nil, made[0].Err
-	}
-	return s.pointResult(ctx, &made[0].Entry, false)
-}
-
-func (a *arguments) draft() Draft {
-	d := Draft{Question: deref(a.Question), Answer: deref(a.Answer), Deck: deref(a.Deck), Tags: deref(a.Tags),
-		Unconfirmed: deref(a.Draft)}
-	d.Unplanned = a.InPlan != nil && !*a.InPlan
-	return d
-}
-
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
 	}
 	return v
-}
-
-func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	drafts := make([]Draft, len(a.Points))
-	for i, p := range a.Points {
-		drafts[i] = Draft{Question: p.Question, Answer: p.Answer, Deck: p.Deck, Tags: p.Tags,
-			Unconfirmed: deref(a.Draft)}
-	}
-	made, err := s.Create(ctx, c.Caller.Person, drafts)
-	if err != nil {
-		return nil, err
-	}
-	type bad struct {
-		Index int    `json:"index"`
-		Error string `json:"error"`
-	}
-	out := struct {
-		Created []string `json:"created"`
-		Errors  []bad    `json:"errors"`
-	}{Created: []string{}, Errors: []bad{}}
-	for i, m := range made {
-		if m.Err != nil {
-			out.Errors = append(out.Errors, bad{i, i18n.Localize(m.Err, langOf(c))})
-		} else {
-			out.Created = append(out.Created, m.Entry.ID)
-		}
-	}
-	res := result(out, out, "")
-	res.IsError = len(out.Created) == 0
-	return res, nil
-}
-
-func (s *Service) callUpdate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	e, err := s.Update(ctx, c.Caller.Person, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck,
-		Tags: a.Tags, InPlan: a.InPlan, Suspended: a.Suspended, Draft: a.Draft})
-	if err != nil {
-		return nil, err
-	}
-	return s.pointResult(ctx, e, false)
-}
-
-func (s *Service) callDelete(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	if err := s.Delete(ctx, c.Caller.Person, a.ID); err != nil {
-		return nil, err
-	}
-	done := struct {
-		Success bool   `json:"success"`
-		ID      string `json:"id"`
-	}{true, a.ID}
-	return result(done, done, ""), nil
-}
-
-func (s *Service) callRestore(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	e, err := s.Restore(ctx, c.Caller.Person, a.ID)
-	if err != nil {
-		return nil, err
-	}
-	return s.pointResult(ctx, e, true)
 }
 
 func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -485,11 +408,18 @@ func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*
 	if err != nil {
 		return nil, err
 	}
+	x, err := ParseExpression(a.Query)
+	switch {
+	case err != nil:
+		return nil, err
+	case !x.IsText():
+		return s.listSelected(ctx, c, a)
+	}
 	most := a.Limit
 	if most == 0 {
 		most = 10
 	}
-	entries, err := s.Search(ctx, l.Person, a.Query, SearchFilter{Deck: deck, Tag: a.Tag, Limit: min(most, maxRanked)})
+	entries, err := s.Search(ctx, l.Person, x.Text, SearchFilter{Deck: deck, Tag: a.Tag, Limit: min(most, maxRanked)})
 	if err != nil {
 		return nil, err
 	}

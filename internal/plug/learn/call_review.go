@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,12 +32,16 @@ type reviewJSON struct {
 	Due     string `json:"due,omitempty"`
 	Already bool   `json:"already,omitempty"`
 	Leech   bool   `json:"leech,omitempty"`
+	// Corrected reports whether the call changed the grade of a review that was recorded before.
+	Corrected bool   `json:"corrected,omitempty"`
+	Previous  string `json:"previous_grade,omitempty"`
 }
 
 func newReviewJSON(o *Outcome) reviewJSON {
 	return reviewJSON{
 		doneJSON: doneJSON{true, o.Sitting}, Review: o.Review.ID, Point: o.Entry.ID, Grade: GradeName(o.Review.Grade),
 		State: StateName(&o.Entry.Point), Due: DueText(&o.Entry.Point), Already: o.Already, Leech: o.Leech,
+		Corrected: o.Corrected, Previous: GradeName(o.Previous),
 	}
 }
 
@@ -80,10 +85,23 @@ type nextJSON struct {
 	Card   *question         `json:"card,omitempty"`
 	Left   Remaining         `json:"remaining"`
 	Grades map[string]string `json:"grades,omitempty"`
-	Note   string            `json:"note"`
+	// Cursor and Total are of a cram session: its position, and its number of points, at most
+	// [MaxCramCount].
+	Cursor string `json:"cursor,omitempty"`
+	Total  int    `json:"total,omitempty"`
+	Note   string `json:"note"`
+
+	entry *Entry // nil if there is none
 }
 
 func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextJSON, error) {
+	if a.Cram {
+		return s.nextCram(ctx, person, a)
+	}
+	x, err := ParseExpression(a.Query)
+	if err != nil {
+		return nil, err
+	}
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
@@ -92,7 +110,7 @@ func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextJ
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.queue(ctx, l, QueueFilter{Deck: deck, Tag: a.Tag, Limit: 1, Ahead: true})
+	q, err := s.queue(ctx, l, QueueFilter{Deck: deck, Tag: a.Tag, Query: x, Limit: 1, Ahead: true})
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +119,7 @@ func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextJ
 		out.Note, err = s.explainEmptyQueue(ctx, q)
 		return out, err
 	}
+	out.entry = &q.Entries[0]
 	out.Card, out.Grades = questionOf(q.Learner, &q.Entries[0]), gradePreviews(q.Learner, &q.Entries[0].Point)
 	out.Note = "Ask this question and wait for the recall. Then reveal_answer, judge the meaning, and submit_review with knowledge_point_id, schedule_id and grade."
 	if out.Left.HeldBack > 0 {
@@ -137,7 +156,11 @@ func (s *Service) callNext(ctx context.Context, c *tool.Call, a *arguments) (*to
 	if err != nil {
 		return nil, err
 	}
-	return result(next, next, ""), nil
+	res := result(next, next, "")
+	if next.entry != nil {
+		s.addMedia(ctx, res, &next.entry.Point, false)
+	}
+	return res, nil
 }
 
 func (s *Service) callReveal(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -160,10 +183,13 @@ func (s *Service) callReveal(ctx context.Context, c *tool.Call, a *arguments) (*
 			out.Recall = v.Recall
 		}
 	}
-	return result(out, out, ""), nil
+	return s.addMedia(ctx, result(out, out, ""), &e.Point, true), nil
 }
 
 func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	if a.Cram && !a.Early {
+		return s.submitPractice(ctx, c, a)
+	}
 	in, err := s.submission(c, a)
 	if err != nil {
 		return nil, err
@@ -183,11 +209,40 @@ func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*
 		Next *question         `json:"next_card"`
 		Left Remaining         `json:"remaining"`
 		Each map[string]string `json:"next_grades,omitempty"`
+		At   string            `json:"cursor,omitempty"`
 		Note string            `json:"note"`
-	}{newReviewJSON(out), next.Card, next.Left, next.Grades, next.Note}
+	}{newReviewJSON(out), next.Card, next.Left, next.Grades, next.Cursor, next.Note}
+	if out.Corrected {
+		shape.Note = fmt.Sprintf("This corrected the review that was recorded as %s before. ",
+			cmp.Or(GradeName(out.Previous), "done without a grade")) + shape.Note
+	}
 	if out.Leech {
 		shape.Note = "This point is forgotten again and again (leech): suggest to rewrite it, to split it, or to suspend it. " + shape.Note
 	}
+	res := result(shape, shape, "")
+	if next.entry != nil {
+		s.addMedia(ctx, res, &next.entry.Point, false)
+	}
+	return res, nil
+}
+
+// submitPractice answers a review of a cram session that does not count.
+func (s *Service) submitPractice(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	if _, err := ParseGrade(a.Grade); err != nil {
+		return nil, err
+	}
+	next, err := s.next(ctx, c.Caller.Person, a)
+	if err != nil {
+		return nil, err
+	}
+	shape := struct {
+		Recorded bool              `json:"recorded"`
+		Point    string            `json:"knowledge_point_id"`
+		Next     *question         `json:"next_card"`
+		Each     map[string]string `json:"next_grades,omitempty"`
+		At       string            `json:"cursor,omitempty"`
+		Note     string            `json:"note"`
+	}{false, a.Point, next.Card, next.Grades, next.Cursor, "Practice only: nothing was recorded. " + next.Note}
 	return result(shape, shape, ""), nil
 }
 
@@ -239,6 +294,9 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 			out.Wrong[truncateBytes(id, 100)] = "Knowledge point not found"
 		case errors.Is(err, ErrNoPlan):
 			out.Wrong[truncateBytes(id, 100)] = "It is not in the review plan"
+		case len(out.Done) > 0 && ctx.Err() == nil: // what is done is not taken back, so it is told
+			s.Logger.ErrorContext(ctx, "a point could not be rescheduled", "error", err)
+			out.Wrong[truncateBytes(id, 100)] = "It could not be changed; try again in a moment"
 		default:
 			return nil, err
 		}

@@ -137,16 +137,24 @@ func cite(text string, sources []Source) {
 	})
 }
 
-// minRelevance is the share of a question's words that a point must contain to be quoted. Only
-// quotes need it: a model recognizes irrelevant points by itself.
-const minRelevance = 0.5
+// minRelevance is how much of what a question is about a point must have to be quoted. Only quotes
+// need it: a model recognizes irrelevant points by itself. Where nothing but words like “what is
+// it” was asked, a point must have nearly all of them.
+const (
+	minRelevance      = 0.5
+	minVagueRelevance = 0.75
+)
 
-// relevantSources returns the sources that reach minRelevance for a question.
+// relevantSources returns the sources that are relevant enough for a question.
 func relevantSources(asked string, sources []Source) []Source {
-	looked := terms(asked)
+	looked := parseQuery(asked)
+	least := minRelevance
+	if looked.Vague {
+		least = minVagueRelevance
+	}
 	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
 		question, answer := v.Question[:min(len(v.Question), rankedBytes)], v.Answer[:min(len(v.Answer), rankedBytes)]
-		return termShare(looked, IndexWords(question, answer, v.Tags...)) < minRelevance
+		return looked.relevance(IndexWords(question, answer, v.Tags...)) < least
 	})
 }
 

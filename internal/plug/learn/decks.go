@@ -26,6 +26,12 @@ func (s *Service) findOrAddDeck(ctx context.Context, l *Learner, name string) (s
 }
 
 func (s *Service) addDeck(ctx context.Context, l *Learner, name string, settings json.RawMessage) (store.Deck, error) {
+	return s.addDeckOf(ctx, l, name, settings, "")
+}
+
+// addDeckOf adds a deck with its source, see [store.Deck].
+func (s *Service) addDeckOf(ctx context.Context, l *Learner, name string, settings json.RawMessage,
+	source string) (store.Deck, error) {
 	name, err := deckName(name)
 	if err != nil {
 		return store.Deck{}, err
@@ -36,7 +42,7 @@ func (s *Service) addDeck(ctx context.Context, l *Learner, name string, settings
 	if len(settings) == 0 {
 		settings = json.RawMessage("{}")
 	}
-	d := store.Deck{ID: newID(), Person: l.Person, Name: name, Settings: settings, Created: l.Now}
+	d := store.Deck{ID: newID(), Person: l.Person, Name: name, Settings: settings, Created: l.Now, Source: source}
 	err = s.Store.Learn.AddDeck(ctx, d)
 	if errors.Is(err, store.ErrExists) { // another request created it first
 		if l.Decks, err = s.Store.Learn.Decks(ctx, l.Person); err != nil {

@@ -22,26 +22,29 @@ const (
 
 // PointQuery selects points.
 type PointQuery struct {
-	Query string  // search text; sorts by relevance and returns one page
+	Query string  // an [Expression]; text alone sorts by relevance and returns one page
 	Deck  *string // id; nil: all
 	Tag   string
-	State string // one of the states above; empty: all but the trash. Not with Query
+	State string // one of the states above; empty: all but the trash. Not with text alone
 	After string // cursor of the page before, from [Service.Find]
 	Limit int
+	// ByWords searches text by its words alone, as in a [SearchFilter].
+	ByWords bool
 }
-
-// maxFindQuery limits the search text, in bytes.
-const maxFindQuery = 1000
 
 // Find lists points, newest first or in the order of the queue, or searches them. next is the
 // cursor of the next page; empty means that there is none.
 func (s *Service) Find(ctx context.Context, l *Learner, w PointQuery) (points []store.Point, next string, err error) {
 	if query := strings.TrimSpace(w.Query); query != "" {
-		if len(query) > maxFindQuery {
-			query = strings.ToValidUTF8(query[:maxFindQuery], "")
+		x, err := ParseExpression(query)
+		if err != nil {
+			return nil, "", err
 		}
-		hits, err := s.Search(ctx, l.Person, query, SearchFilter{Deck: w.Deck, Tag: w.Tag,
-			Limit: min(w.Limit, maxRanked)})
+		if !x.IsText() {
+			return s.findSelected(ctx, l, x, w)
+		}
+		hits, err := s.Search(ctx, l.Person, x.Text, SearchFilter{Deck: w.Deck, Tag: w.Tag,
+			Limit: min(w.Limit, maxRanked), ByWords: w.ByWords})
 		for i := range hits {
 			points = append(points, hits[i].Point)
 		}
@@ -62,10 +65,9 @@ func (s *Service) Find(ctx context.Context, l *Learner, w PointQuery) (points []
 	case StateTrash:
 		f.Trash = true
 	case StateLeech:
-		f.Tag = leechTag
+		f.Tag = LeechTag
 	default:
-		return nil, "", invalid(i18n.Message("state is due, learning, new, draft, leech or trash, not %q"),
-			truncateBytes(w.State, 30))
+		return nil, "", unknownState(w.State)
 	}
 	if waits.Queue != store.QueueNone {
 		var key store.QueueKey
@@ -89,6 +91,60 @@ func (s *Service) Find(ctx context.Context, l *Learner, w PointQuery) (points []
 		next = encodePageKey(f.Key(&points[w.Limit-1]))
 	}
 	return points, next, err
+}
+
+func unknownState(state string) error {
+	return invalid(i18n.Message("state is due, learning, new, draft, leech or trash, not %q"), truncateBytes(state, 30))
+}
+
+// findSelected lists the points that an expression selects, newest first.
+func (s *Service) findSelected(ctx context.Context, l *Learner, x *Expression, w PointQuery) (points []store.Point,
+	next string, err error) {
+	f, err := x.Selection(l)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := narrow(&f, w.Deck, w.Tag, w.State); err != nil {
+		return nil, "", err
+	}
+	var key store.PointKey
+	if err := decodePageKey(w.After, &key); err != nil {
+		return nil, "", err
+	}
+	points, err = s.Store.Learn.Select(ctx, l.Person, f, key, w.Limit+1)
+	if len(points) > w.Limit {
+		points = points[:w.Limit]
+		next = encodePageKey(f.Key(&points[w.Limit-1]))
+	}
+	return points, next, err
+}
+
+// narrow adds the filters of a list to a selection.
+func narrow(f *store.Selection, deck *string, tag, state string) error {
+	if deck != nil {
+		f.Where = append(f.Where, store.Condition{Field: store.FieldDeck, Text: *deck})
+	}
+	if tag != "" {
+		f.Where = append(f.Where, store.Condition{Field: store.FieldTag, Text: tag})
+	}
+	switch state {
+	case "":
+	case StateDue:
+		f.Where = append(f.Where, store.Condition{Field: store.FieldDue})
+	case StateLearning:
+		f.Where = append(f.Where, store.Condition{Field: store.FieldLearning})
+	case StateNew:
+		f.Where = append(f.Where, store.Condition{Field: store.FieldNew})
+	case StateDraft:
+		f.Where = append(f.Where, store.Condition{Field: store.FieldDraft})
+	case StateLeech:
+		f.Where = append(f.Where, store.Condition{Field: store.FieldTag, Text: LeechTag})
+	case StateTrash:
+		f.Trash = true
+	default:
+		return unknownState(state)
+	}
+	return nil
 }
 
 // encodePageKey encodes the end of a page as text for a URL.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/learn/transfer"
 	"patchbay/internal/store"
 )
@@ -33,7 +33,7 @@ type ImportFile struct {
 	// DryRun reports what an import would do, without doing it.
 	DryRun bool
 	// SkipBadRows imports the good rows of a file with bad ones. If false, one bad row stops the
-	// import.
+	// import, except of a package of Anki.
 	SkipBadRows bool
 	Progress    func(done, total int)
 }
@@ -44,16 +44,21 @@ type ImportResult struct {
 	Added     int                 `json:"added"`
 	Changed   int                 `json:"changed"`
 	Unchanged int                 `json:"unchanged"`
+	Media     int                 `json:"media"` // pictures and sounds added
 	RowErrors []transfer.RowError `json:"errors"`
-	Decks     []string            `json:"decks"` // created, or in a dry run, to be created
+	// Warnings are what was left out, while the rest was imported.
+	Warnings []transfer.RowError `json:"warnings"`
+	Decks    []string            `json:"decks"` // created, or in a dry run, to be created
 	// Done is false if nothing was imported, because of bad rows or a dry run.
 	Done bool `json:"imported"`
 }
 
 // Localize translates the errors of the rows.
 func (i *ImportResult) Localize(l i18n.Lang) {
-	for n := range i.RowErrors {
-		i.RowErrors[n].Why = i.RowErrors[n].In(l)
+	for _, list := range [][]transfer.RowError{i.RowErrors, i.Warnings} {
+		for n := range list {
+			list[n].Why = list[n].In(l)
+		}
 	}
 }
 
@@ -64,9 +69,11 @@ const (
 )
 
 // Import adds the points of a file, all or none. It recognizes a point that was imported before by
-// its origin or ID: text and tags are replaced by those of the file, plan and history stay. If any
-// row is bad, nothing is imported unless SkipBadRows is set; the result lists the error of each
-// row. An error that wraps [transfer.ErrUnreadable] concerns the file as a whole.
+// its origin or ID: text and tags are replaced by those of the file, plan and history stay, unless
+// the point was never reviewed here. Notes are recognized by their GUIDs, and replaced if that of
+// the file was changed later. If any row is bad, nothing is imported unless SkipBadRows is set; the
+// result lists the error of each row. Bad cards of packages are left out, with a warning. An error
+// that wraps [transfer.ErrUnreadable] concerns the file as a whole.
 func (s *Service) Import(ctx context.Context, person string, f ImportFile) (*ImportResult, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -79,23 +86,34 @@ func (s *Service) Import(ctx context.Context, person string, f ImportFile) (*Imp
 		}
 		f.Format = transfer.Detect(f.Name, head)
 	}
-	in := &importRun{s: s, l: l, f: f, result: &ImportResult{Format: f.Format, RowErrors: []transfer.RowError{},
-		Decks: []string{}}, seen: map[string]bool{}, questionCounts: map[string]int{}}
-	if in.ids, in.byOrigin, err = s.Store.Learn.PointIDs(ctx, person); err != nil {
+	if err := s.Store.Learn.RemoveLeftovers(ctx); err != nil {
+		return nil, fmt.Errorf("remove what a killed import has left: %w", err)
+	}
+	in := newImportRun(s, l, f)
+	if in.ids, in.byOrigin, in.byCard, err = s.Store.Learn.PointIDs(ctx, person); err != nil {
+		return nil, fmt.Errorf("look up what is there: %w", err)
+	}
+	if in.guids, err = s.Store.Learn.NoteGUIDs(ctx, person); err != nil {
 		return nil, fmt.Errorf("look up what is there: %w", err)
 	}
 	in.stage = s.Store.Learn.NewImport(person, newID())
-	err = in.run(ctx)
+	err = in.runAlive(ctx)
 	if err == nil && in.result.Done {
 		return in.result, nil
 	}
 	// The cleanup must run even if the caller has given up.
 	if !f.DryRun {
-		in.result.Decks = []string{}
+		in.result.Decks, in.result.Media = []string{}, 0
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return in.result, errors.Join(err, in.abort(undo))
+}
+
+func newImportRun(s *Service, l *Learner, f ImportFile) *importRun {
+	return &importRun{s: s, l: l, f: f, result: &ImportResult{Format: f.Format, RowErrors: []transfer.RowError{},
+		Warnings: []transfer.RowError{}, Decks: []string{}}, seen: map[string]bool{}, questionCounts: map[string]int{},
+		types: map[string]*importedType{}, notes: map[string]*importedNote{}, lazyDecks: map[string]transfer.Deck{}}
 }
 
 // importRun is one import in progress.
@@ -106,22 +124,68 @@ type importRun struct {
 	result         *ImportResult
 	stage          *store.Import
 	ids            map[string]bool
+	byCard         map[store.CardKey]string
 	byOrigin       map[string]string
 	seen           map[string]bool // IDs and origins in this file
 	questionCounts map[string]int  // occurrences of each question without an origin
-	rows           []store.NewPoint
+	rows           []stagedPoint
 	edits          []store.PointEdit
-	newDecks       []string // names of created decks
+	newDecks       []string                 // ids of created decks
+	lazyDecks      map[string]transfer.Deck // of the file, by name, that exist only if points are in them
 	n              int
+
+	guids       map[string]int64          // notes of the person
+	storedTypes map[string]store.NoteType // of the person, by origin; nil: not read yet
+	types       map[string]*importedType  // of the file, by origin
+	notes       map[string]*importedNote  // of the file, by GUID
+	newTypes    []int64
+	newNotes    []*store.Note // not staged yet
+	noteEdits   []store.Note
+	sources     []store.Source
+	mediaRun    mediaImport
+}
+
+// stagedPoint is a point to stage with its note, if it has one.
+type stagedPoint struct {
+	point store.NewPoint
+	note  *importedNote
+}
+
+// importBeat is the interval of the heartbeat of a running import.
+const importBeat = 20 * time.Second
+
+// runAlive runs the import and says meanwhile that it does.
+func (in *importRun) runAlive(ctx context.Context) error {
+	beat, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for netx.Wait(beat, importBeat) == nil {
+			if err := in.stage.Alive(beat); err != nil && beat.Err() == nil {
+				in.s.Logger.WarnContext(beat, "an import could not say that it runs", "error", err)
+			}
+		}
+	}()
+	err := in.run(ctx)
+	stop()
+	<-done
+	return err
 }
 
 func (in *importRun) run(ctx context.Context) error {
 	bad, err := transfer.Read(ctx, in.f.Format, in.f.Reader, in.f.Size, transfer.ReadOptions{
 		Deck: in.f.Deck, Zone: in.l.Calendar.Zone, DayStart: in.l.Calendar.Start, Progress: in.f.Progress,
-		Decks: func(d transfer.Deck) error { return in.deck(ctx, d) },
+		Decks:  func(d transfer.Deck) error { return in.deck(ctx, d) },
+		Types:  func(t store.NoteType) error { return in.noteType(ctx, t) },
+		Media:  func(m transfer.Media) error { return in.media(ctx, m) },
+		Source: in.source,
 	}, func(item transfer.Item) error { return in.item(ctx, item) })
-	in.result.RowErrors = append(in.result.RowErrors, bad...)
-	slices.SortStableFunc(in.result.RowErrors, func(a, b transfer.RowError) int { return a.Row - b.Row })
+	list := &in.result.RowErrors
+	if transfer.IsPackage(in.f.Format) {
+		list = &in.result.Warnings
+	}
+	*list = append(*list, bad...)
+	slices.SortStableFunc(*list, func(a, b transfer.RowError) int { return a.Row - b.Row })
 	if err != nil {
 		return err
 	}
@@ -131,26 +195,77 @@ func (in *importRun) run(ctx context.Context) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	if err := in.stage.Finish(ctx, in.edits); err != nil {
+	types, err := in.changedTypes()
+	if err != nil {
+		return err
+	}
+	if err := in.completeOrphans(ctx); err != nil {
+		return err
+	}
+	if err := in.stage.Finish(ctx, store.ImportEdits{Points: in.edits, Notes: in.noteEdits, Types: types,
+		Sources: in.sources}); err != nil {
 		return fmt.Errorf("finish the import: %w", err)
 	}
 	in.result.Done = true
+	return in.afterwards(ctx)
+}
+
+// afterwards does what cannot be undone, and what another import of the file does if it fails.
+func (in *importRun) afterwards(ctx context.Context) error {
+	if err := in.replaceMedia(ctx); err != nil {
+		return fmt.Errorf("replace a picture or sound: %w", err)
+	}
+	for _, d := range in.l.Decks {
+		if lazy, ok := in.lazyDecks[d.Name]; ok && d.Source == "" && lazy.Source != "" {
+			d.Source = lazy.Source
+			if err := in.s.Store.Learn.SaveDeck(ctx, d); err != nil {
+				return fmt.Errorf("save a deck: %w", err)
+			}
+		}
+	}
 	return nil
 }
 
 func (in *importRun) abort(ctx context.Context) error {
+	if in.result.Done {
+		return nil
+	}
 	err := in.stage.Abort(ctx)
 	for _, id := range in.newDecks {
 		err = errors.Join(err, in.s.Store.Learn.RemoveDeck(ctx, in.l.Person, id))
 	}
+	for _, number := range in.newTypes {
+		err = errors.Join(err, in.s.Store.Learn.RemoveNoteType(ctx, in.l.Person, number))
+	}
+	for _, name := range in.mediaRun.added {
+		err = errors.Join(err, in.s.Store.Learn.RemoveMedia(ctx, in.l.Person, name))
+	}
 	return err
+}
+
+// source takes what only Anki understands about a collection as a whole.
+func (in *importRun) source(name string, data json.RawMessage) error {
+	in.sources = append(in.sources, store.Source{Name: name, Data: data})
+	return nil
 }
 
 // deck creates a deck that the file has settings for, unless it exists.
 func (in *importRun) deck(ctx context.Context, d transfer.Deck) error {
+	if d.Lazy {
+		if _, taken := in.lazyDecks[d.Name]; !taken {
+			in.lazyDecks[d.Name] = d
+		}
+		return nil
+	}
 	if _, ok := in.l.DeckID(d.Name); ok {
 		return nil
 	}
+	_, err := in.makeDeck(ctx, d)
+	return err
+}
+
+func (in *importRun) makeDeck(ctx context.Context, d transfer.Deck) (string, error) {
+	name := d.Name
 	settings, err := mergePatch(nil, d.Settings)
 	if err == nil {
 		_, err = in.l.common.With(settings)
@@ -158,31 +273,38 @@ func (in *importRun) deck(ctx context.Context, d transfer.Deck) error {
 	if err != nil {
 		settings = nil // from another version or edited by hand; create the deck without them
 	}
-	_, err = in.makeDeck(ctx, d.Name, settings)
-	return err
-}
-
-func (in *importRun) makeDeck(ctx context.Context, name string, settings json.RawMessage) (string, error) {
 	if in.f.DryRun {
 		if !slices.Contains(in.result.Decks, name) {
 			in.result.Decks = append(in.result.Decks, name)
 		}
 		return "", nil
 	}
-	d, err := in.s.addDeck(ctx, in.l, name, settings)
+	made, err := in.s.addDeckOf(ctx, in.l, name, settings, d.Source)
 	if err == nil {
-		in.newDecks = append(in.newDecks, d.ID)
-		in.result.Decks = append(in.result.Decks, d.Name)
+		in.newDecks = append(in.newDecks, made.ID)
+		in.result.Decks = append(in.result.Decks, made.Name)
 	}
-	return d.ID, err
+	return made.ID, err
 }
 
-// addError records the error of an item.
+// addError records the error of an item; of a package it is a warning.
 func (in *importRun) addError(item *transfer.Item, why error) {
-	if len(in.result.RowErrors) < transfer.MaxRowErrors {
-		in.result.RowErrors = append(in.result.RowErrors, transfer.RowError{Row: in.n,
-			What: truncateBytes(item.Question, 60), Why: why.Error(), Wrong: why})
+	if transfer.IsPackage(in.f.Format) {
+		in.warn(in.n, item.Question, why)
+	} else if len(in.result.RowErrors) < transfer.MaxRowErrors {
+		in.result.RowErrors = append(in.result.RowErrors, rowError(in.n, item.Question, why))
 	}
+}
+
+// warn records what is left out.
+func (in *importRun) warn(row int, what string, why error) {
+	if len(in.result.Warnings) < transfer.MaxRowErrors {
+		in.result.Warnings = append(in.result.Warnings, rowError(row, what, why))
+	}
+}
+
+func rowError(row int, what string, why error) transfer.RowError {
+	return transfer.RowError{Row: row, What: truncateBytes(what, 60), Why: why.Error(), Wrong: why}
 }
 
 func (in *importRun) item(ctx context.Context, item transfer.Item) error {
@@ -211,13 +333,27 @@ func (in *importRun) item(ctx context.Context, item transfer.Item) error {
 		}
 		in.seen[name] = true
 	}
+	var n *importedNote
+	if item.Note != nil {
+		if n, err = in.note(ctx, &item); errors.Is(err, errNoType) {
+			in.addError(&item, err)
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("take a note: %w", err)
+		}
+	}
 	if id, ok := in.byOrigin[item.Origin]; ok && item.Origin != "" {
-		return in.edit(ctx, id, &item)
+		return in.edit(ctx, id, &item, n)
 	}
 	if in.ids[item.ID] && item.ID != "" {
-		return in.edit(ctx, item.ID, &item)
+		return in.edit(ctx, item.ID, &item, n)
 	}
-	return in.add(ctx, &item)
+	if n != nil && n.stored { // cards of notes that were made here have no origin
+		if id, ok := in.byCard[store.CardKey{Note: n.row.Number, Ord: item.Ord}]; ok {
+			return in.edit(ctx, id, &item, n)
+		}
+	}
+	return in.add(ctx, &item, n)
 }
 
 // textOrigin derives the origin of an item without one from its deck and question, so that a list
@@ -232,8 +368,8 @@ func (in *importRun) textOrigin(item *transfer.Item) string {
 	return name
 }
 
-// edit replaces the text and tags of an existing point.
-func (in *importRun) edit(ctx context.Context, id string, item *transfer.Item) error {
+// edit changes an existing point.
+func (in *importRun) edit(ctx context.Context, id string, item *transfer.Item, n *importedNote) error {
 	p, err := in.s.Store.Learn.Point(ctx, in.l.Person, id)
 	if errors.Is(err, store.ErrNotFound) { // it is in the trash and stays there
 		in.result.Unchanged++
@@ -243,26 +379,55 @@ func (in *importRun) edit(ctx context.Context, id string, item *transfer.Item) e
 		return err
 	}
 	question, answer := strings.TrimSpace(item.Question), strings.TrimSpace(item.Answer)
-	if p.Question == question && p.Answer == answer && slices.Equal(p.Tags, item.Tags) {
+	text := p.Question != question || p.Answer != answer || !slices.Equal(p.Tags, item.Tags)
+	joins := n != nil && p.Note == 0 // it was a point without a note
+	if n != nil && !n.newer && !joins {
+		text = false // what the person has is as new, or newer
+	}
+	plan := takesPlan(&p, item)
+	if !text && !plan && !joins && (n == nil || !n.newer) {
 		in.result.Unchanged++
 		return nil
 	}
 	in.result.Changed++
-	in.edits = append(in.edits, store.PointEdit{ID: id, Question: question, Answer: answer, Tags: item.Tags,
-		Words: IndexWords(question, answer, item.Tags...), Updated: in.l.Now})
+	if in.f.DryRun {
+		return nil
+	}
+	var planned store.NewPoint
+	if plan {
+		planned = in.point(p.Deck, item)
+	}
+	in.edits = append(in.edits, store.PointEdit{ID: id, Change: func(c *store.PointChange) {
+		to := &c.Point
+		if text {
+			to.Question, to.Answer, to.Tags, to.Updated = question, answer, item.Tags, in.l.Now
+			to.Words = IndexWords(question, answer, item.Tags...)
+		}
+		if joins {
+			to.Note, to.Ord = n.row.Number, item.Ord
+		}
+		if plan {
+			from := &planned.Point
+			to.Card, to.InPlan, to.Suspended, to.Flag, to.Source = from.Card, from.InPlan, from.Suspended, from.Flag,
+				from.Source
+			c.Sittings, c.Log = planned.Sittings, planned.Log
+		}
+	}})
 	return nil
 }
 
 // add stages a new point.
-func (in *importRun) add(ctx context.Context, item *transfer.Item) error {
+func (in *importRun) add(ctx context.Context, item *transfer.Item, n *importedNote) error {
 	deck, ok := in.l.DeckID(item.Deck)
 	if !ok {
 		if _, err := deckName(item.Deck); err != nil {
 			in.addError(item, err)
 			return nil
 		}
+		from := in.lazyDecks[item.Deck]
+		from.Name = item.Deck
 		var err error
-		if deck, err = in.makeDeck(ctx, item.Deck, nil); err != nil {
+		if deck, err = in.makeDeck(ctx, from); err != nil {
 			return err
 		}
 	}
@@ -270,7 +435,7 @@ func (in *importRun) add(ctx context.Context, item *transfer.Item) error {
 	if in.f.DryRun {
 		return nil
 	}
-	in.rows = append(in.rows, in.point(deck, item))
+	in.rows = append(in.rows, stagedPoint{in.point(deck, item), n})
 	if len(in.rows) >= importBatch {
 		return in.flush(ctx)
 	}
@@ -278,221 +443,19 @@ func (in *importRun) add(ctx context.Context, item *transfer.Item) error {
 }
 
 func (in *importRun) flush(ctx context.Context) error {
-	if len(in.rows) == 0 {
-		return nil
+	if err := in.stageNotes(ctx); err != nil || len(in.rows) == 0 {
+		return err
 	}
-	if err := in.stage.Stage(ctx, in.rows); err != nil {
+	batch := make([]store.NewPoint, len(in.rows))
+	for i, r := range in.rows {
+		batch[i] = r.point
+		if r.note != nil {
+			batch[i].Point.Note = r.note.row.Number
+		}
+	}
+	if err := in.stage.Stage(ctx, batch); err != nil {
 		return fmt.Errorf("write the points of the file: %w", err)
 	}
 	in.rows = in.rows[:0]
 	return nil
-}
-
-// point makes a new point from an item, with its plan.
-func (in *importRun) point(deck string, item *transfer.Item) store.NewPoint {
-	l := in.l
-	p := store.Point{
-		ID: item.ID, Person: l.Person, Deck: deck, Question: strings.TrimSpace(item.Question),
-		Answer: strings.TrimSpace(item.Answer), Tags: item.Tags,
-		InPlan: item.InPlan, Suspended: item.Suspended, Draft: item.Draft, Kin: item.Kin, Origin: item.Origin,
-		Created: item.Created, Updated: item.Updated,
-	}
-	if p.ID == "" || len(p.ID) > 100 {
-		p.ID = newID()
-	}
-	if p.Created.IsZero() || p.Created.After(l.Now) {
-		p.Created = l.Now
-	}
-	if p.Updated.IsZero() {
-		p.Updated = p.Created
-	}
-	p.Words = IndexWords(p.Question, p.Answer, p.Tags...)
-	n := store.NewPoint{Point: p}
-	for _, e := range item.History {
-		e.Day, e.Zone, e.Elapsed = l.Calendar.Day(e.At), l.Calendar.Zone.String(), max(e.Elapsed, 0)
-		if len(n.Log) == 0 {
-			e.Elapsed = -1
-		}
-		if e.ID == "" {
-			e.ID = newID()
-		}
-		if e.Kind == "" {
-			e.Kind = store.LogReview
-		}
-		e.Queue, e.Before, e.After, e.Channel = store.QueueDay, nil, nil, "import"
-		n.Log = append(n.Log, e)
-	}
-	in.plan(&n, item)
-	return n
-}
-
-// plan sets the dates of an imported point.
-func (in *importRun) plan(n *store.NewPoint, item *transfer.Item) {
-	l, p := in.l, &n.Point
-	settings := l.Settings(p.Deck)
-	open := slices.ContainsFunc(item.Sittings, func(v store.Sitting) bool { return v.Completed.IsZero() })
-	if item.Card != nil && (open || item.Card.Phase == store.Done) { // exported by Patchbay
-		p.Card, n.Sittings = *item.Card, in.sittings(item)
-		return
-	}
-	n.Sittings = in.sittings(item)
-	classic := settings.Schedule == schedule.Classic
-	if !classic || !open {
-		n.Sittings = slices.DeleteFunc(n.Sittings, func(v store.Sitting) bool { return v.Completed.IsZero() })
-	}
-	switch {
-	case item.Card != nil:
-		p.Card = *item.Card
-	case len(n.Log) > 0:
-		reviews := make([]schedule.Review, 0, len(n.Log))
-		for _, e := range n.Log {
-			if e.Kind == store.LogReview {
-				reviews = append(reviews, schedule.Review{Grade: e.Grade, At: e.At})
-			}
-		}
-		// An old review must not put the point back on learning steps of minutes.
-		whole := settings
-		whole.Steps, whole.Relearn = nil, nil
-		p.Card = schedule.Replay(whole, l.Calendar, p.Created, reviews)
-	case !classic || !open:
-		startPlan(p, &n.Sittings, l)
-		return
-	}
-	if classic && open { // a classic course continues on its own dates
-		p.Card.Phase, p.Card.Due = store.Review, (&Entry{*p, n.Sittings}).OpenSitting().Day
-		return
-	}
-	change := store.PointChange{Point: *p, Sittings: n.Sittings}
-	if classic {
-		resumeCourse(&change, l)
-	} else {
-		if p.Card.Phase == store.Done {
-			change.Point.Card = schedule.ToFSRS(p.Card, settings)
-		}
-		number := max(len(n.Log), len(n.Sittings)) + 1
-		change.Sittings = append(change.Sittings, store.Sitting{ID: newID(), Day: change.Point.Card.Due, Number: number,
-			Created: l.Now})
-	}
-	n.Point.Card, n.Sittings = change.Point.Card, change.Sittings
-}
-
-func (in *importRun) sittings(item *transfer.Item) []store.Sitting {
-	out := slices.Clone(item.Sittings)
-	for i := range out {
-		if out[i].ID == "" || in.seen[out[i].ID] {
-			out[i].ID = newID()
-		}
-		in.seen[out[i].ID] = true
-		if out[i].Created.IsZero() {
-			out[i].Created = in.l.Now
-		}
-	}
-	return out
-}
-
-// ExportOptions select what is written, and how.
-type ExportOptions struct {
-	Format   string // as in package transfer; empty: JSON
-	Deck     string // name; empty: all
-	Progress func(done, total int)
-}
-
-// Export writes a person's points, newest first, and returns their number. Plans and history are
-// included as far as the format supports them.
-func (s *Service) Export(ctx context.Context, person string, o ExportOptions, w io.Writer) (points int, err error) {
-	l, err := s.Learner(ctx, person)
-	if err != nil {
-		return 0, err
-	}
-	var f store.PointFilter
-	if o.Deck != "" {
-		if f.Deck, err = deckFilter(l, &o.Deck); err != nil {
-			return 0, err
-		}
-	}
-	if o.Format == "" {
-		o.Format = transfer.JSON
-	}
-	decks := make([]transfer.Deck, len(l.Decks))
-	for i, d := range l.Decks {
-		decks[i] = transfer.Deck{Name: d.Name, Settings: d.Settings}
-	}
-	out, err := transfer.NewWriter(o.Format, w, transfer.WriteOptions{Zone: l.Calendar.Zone, DayStart: l.Calendar.Start,
-		Now: l.Now, Decks: decks})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	total, err := s.count(ctx, l, f)
-	if err != nil {
-		return 0, err
-	}
-	var after store.PointKey
-	for {
-		entries, err := s.List(ctx, person, f, after, 500)
-		if err != nil || len(entries) == 0 {
-			return points, err
-		}
-		for i := range entries {
-			item, err := s.itemOf(ctx, l, &entries[i])
-			if err != nil {
-				return points, err
-			}
-			if err := out.Write(item); err != nil {
-				return points, fmt.Errorf("write the file: %w", err)
-			}
-			points++
-		}
-		last := &entries[len(entries)-1]
-		after = f.Key(&last.Point)
-		if o.Progress != nil {
-			o.Progress(points, max(points, total))
-		}
-	}
-}
-
-func (s *Service) count(ctx context.Context, l *Learner, f store.PointFilter) (n int, err error) {
-	totals, err := s.Store.Learn.Totals(ctx, l.Person)
-	for _, c := range totals {
-		if f.Deck == nil || *f.Deck == c.Deck {
-			n += c.N
-		}
-	}
-	return n, err
-}
-
-// maxHistory limits the log entries of a point that are written to a file.
-const maxHistory = 10_000
-
-// itemOf converts a point to an item with its history.
-func (s *Service) itemOf(ctx context.Context, l *Learner, e *Entry) (transfer.Item, error) {
-	card := e.Card
-	item := transfer.Item{
-		ID: e.ID, Origin: e.Origin, Kin: e.Kin, Deck: l.DeckName(e.Deck), Question: e.Question, Answer: e.Answer,
-		Tags: e.Tags, Created: e.Created, Updated: e.Updated,
-		InPlan: e.InPlan, Suspended: e.Suspended, Draft: e.Draft, Card: &card, Sittings: e.Sittings,
-	}
-	if item.Origin == "" {
-		item.Origin = "learn:" + e.ID
-	}
-	if e.Deck == "" {
-		item.Deck = ""
-	}
-	if card.Reps == 0 {
-		return item, nil
-	}
-	log, err := s.Store.Learn.Log(ctx, l.Person, e.Number, time.Time{}, "", maxHistory)
-	if err != nil {
-		return item, fmt.Errorf("read the review log: %w", err)
-	}
-	undone := map[string]bool{}
-	for _, v := range log {
-		undone[v.Undoes] = true
-	}
-	for _, v := range log {
-		if v.Kind == store.LogReview && !undone[v.ID] {
-			item.History = append(item.History, v)
-		}
-	}
-	return item, nil
 }

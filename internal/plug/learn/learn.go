@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +67,12 @@ type Options struct {
 	Model Model
 	// Embedder makes vectors of texts; nil means no search by meaning.
 	Embedder Embedder
+	// MediaTotal limits the pictures and sounds of a person together, in bytes; 0 means
+	// [DefaultMediaTotal].
+	MediaTotal int64
+	// Dial connects to the addresses of pictures and sounds, which are untrusted; nil means that
+	// none is fetched.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Model sends a prompt to one of a person's bots and returns the whole answer. It fails with
@@ -97,6 +104,7 @@ type Service struct {
 	vectors   vectors
 	reviews   *prometheus.CounterVec
 	importing chan struct{} // one slot per file being received or imported
+	fitting   chan struct{} // one slot per person whose weights are being fitted
 
 	callTimeout time.Duration // databaseTimeout; tests change it
 }
@@ -128,7 +136,8 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{Options: o, importing: make(chan struct{}, maxImports), callTimeout: databaseTimeout,
+	s := &Service{Options: o, importing: make(chan struct{}, maxImports),
+		fitting: make(chan struct{}, maxFits), callTimeout: databaseTimeout,
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total",
 			Help: "Reviews of knowledge points."}, []string{"channel", "grade"})}
 	if o.Registerer != nil {
@@ -152,12 +161,14 @@ type Profile struct {
 	// Defaults are the common settings of all decks, where they differ from [schedule.Default].
 	Defaults json.RawMessage `json:"defaults,omitempty"`
 	Remind   Remind          `json:"remind,omitzero"`
+	// FitMonthly lets the weights of the memory model be fitted to the person's reviews each month.
+	FitMonthly bool `json:"fit_monthly,omitempty"`
 }
 
 // Remind configures the reminders that points are due.
 type Remind struct {
 	At      string   `json:"at,omitempty"`  // such as "20:00"; empty: never
-	Via     []string `json:"via,omitempty"` // "glasses", "webhook", "calendar"
+	Via     []string `json:"via,omitempty"` // "glasses", "push", "webhook", "calendar"
 	Webhook string   `json:"webhook,omitempty"`
 }
 
@@ -207,9 +218,9 @@ func (p *Profile) validate() error {
 	}
 	for _, way := range p.Remind.Via {
 		switch way {
-		case "glasses", "webhook", "calendar":
+		case "glasses", "push", "webhook", "calendar":
 		default:
-			return invalid(i18n.Message("a reminder goes by glasses, webhook or calendar, not by %q"), way)
+			return invalid(i18n.Message("a reminder goes by glasses, push, webhook or calendar, not by %q"), way)
 		}
 	}
 	if _, err := schedule.Default().With(p.Defaults); err != nil {

@@ -45,11 +45,13 @@ type Draft struct {
 // CreateResult is the result for one [Draft].
 type CreateResult struct {
 	Entry Entry
-	Err   error // an *[Invalid], or nil
+	More  []Entry // further cards of a note with clozes
+	Err   error   // an *[Invalid], or nil
 }
 
-// Create adds the valid drafts in one transaction. The results report the errors of the others one
-// by one.
+// Create adds the valid drafts in one transaction; each with clozes ({{c1::…}}) has its own, and
+// becomes a note with a point for each number. The results report the errors of the others one by
+// one.
 func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]CreateResult, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -59,6 +61,16 @@ func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]
 	var rows []store.NewPoint
 	var at []int
 	for i, d := range drafts {
+		if isCloze(&d) {
+			made, err := s.createCloze(ctx, l, d)
+			if err != nil && !problem.Is(err, problem.Invalid) {
+				return nil, err
+			}
+			if out[i].Err = err; err == nil {
+				out[i].Entry, out[i].More = made[0], made[1:]
+			}
+			continue
+		}
 		n, err := s.draft(ctx, l, d)
 		if err != nil {
 			if !problem.Is(err, problem.Invalid) {
@@ -204,6 +216,10 @@ type Edit struct {
 	InPlan    *bool     `json:"is_in_review_plan,omitempty"`
 	Suspended *bool     `json:"suspended,omitempty"`
 	Draft     *bool     `json:"draft,omitempty"` // false confirms a draft
+	Flag      *int      `json:"flag,omitempty"`  // 1 to 7; 0: none
+	Bury      *bool     `json:"bury,omitempty"`  // hides it until tomorrow; false shows it again
+	// Fields changes fields of the note that the point is a card of, by name; HTML.
+	Fields *map[string]string `json:"fields,omitempty"`
 }
 
 // Update changes a point. Plan and history stay, except that a point that moves to a deck with
@@ -225,6 +241,12 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 			return nil, err
 		}
 	}
+	if e.Flag != nil && (*e.Flag < 0 || *e.Flag > MaxFlag) {
+		return nil, invalid(msgFlagRange)
+	}
+	if id, err = s.updateNote(ctx, l, id, &e); err != nil {
+		return nil, err
+	}
 	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
 		p := &c.Point
 		if e.Question != nil {
@@ -245,6 +267,12 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 		}
 		if e.Draft != nil {
 			p.Draft = *e.Draft
+		}
+		if e.Flag != nil {
+			p.Flag = *e.Flag
+		}
+		if e.Bury != nil {
+			bury(p, l, *e.Bury)
 		}
 		if e.InPlan != nil {
 			p.InPlan = *e.InPlan
@@ -307,8 +335,12 @@ func (s *Service) Restore(ctx context.Context, person, id string) (*Entry, error
 	return &Entry{c.Point, c.Sittings}, nil
 }
 
-// EmptyTrash permanently deletes points that have been in the trash for [TrashRetention].
+// EmptyTrash permanently deletes points that have been in the trash for [TrashRetention], and what
+// is kept to undo old edits.
 func (s *Service) EmptyTrash(ctx context.Context) (int, error) {
+	if err := s.Store.Learn.ForgetOldBulks(ctx, s.Now()); err != nil {
+		return 0, err
+	}
 	return s.Store.Learn.EmptyTrash(ctx, "", s.Now().Add(-TrashRetention))
 }
 

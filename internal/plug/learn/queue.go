@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,11 +17,13 @@ import (
 type QueueFilter struct {
 	Deck   *string // ID
 	Tag    string
-	Cursor string // cursor of the page before; empty: first page
+	Query  *Expression // nil: all
+	Cursor string      // cursor of the page before; empty: first page
 	Limit  int
 	// Ahead adds points on their learning steps that are due within [aheadWindow], if nothing else
 	// is left.
 	Ahead bool
+	Count bool // also count the points of the whole filter, with tag and query
 }
 
 // aheadWindow is how early a point on its learning steps may be asked when nothing else is due:
@@ -44,7 +47,10 @@ type Queue struct {
 	Learner *Learner
 	Entries []Entry
 	Cursor  string    // of the next page; empty: last page
-	Left    Remaining // of the filter's deck; ignores tags
+	Left    Remaining // of the filter's deck; ignores tags and queries
+	// Matching is the number of points of the whole filter that will be asked today, if it was to
+	// be counted.
+	Matching int
 	// NextStepDue is when the next point on its learning steps is due, if nothing is due now. It is
 	// zero if none is due today.
 	NextStepDue time.Time
@@ -93,6 +99,18 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 	p := pager{s: s, l: l, f: f, budgets: budgets, used: from.Used}
 	if p.used == nil {
 		p.used = map[string]budget{}
+	}
+	if f.Query != nil {
+		selected, err := f.Query.Selection(l)
+		if err != nil {
+			return nil, err
+		}
+		p.where = selected.Where
+	}
+	if out.Matching = out.Left.Total(); f.Count && (f.Tag != "" || len(p.where) > 0) {
+		if out.Matching, err = p.count(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for g, b := range p.used {
 		have := p.budgets[g]
@@ -148,6 +166,7 @@ type pager struct {
 	f       QueueFilter
 	budgets map[string]budget
 	used    map[string]budget // by earlier pages
+	where   []store.Condition // of the query
 }
 
 // maxScan limits how many points without budget one page may skip, in multiples of the page size;
@@ -167,7 +186,7 @@ func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, n
 			break
 		}
 		got, err := p.s.Store.Learn.Queued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today, Now: now,
-			Deck: p.f.Deck, Tag: p.f.Tag, Skip: skip}, after, want)
+			Deck: p.f.Deck, Tag: p.f.Tag, Skip: skip, Where: p.where}, after, want)
 		if err != nil {
 			return nil, err
 		}
@@ -241,6 +260,43 @@ func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 	return skip, none
 }
 
+// count counts the points of the filter that are left for today, within the budgets.
+func (p *pager) count(ctx context.Context) (int, error) {
+	var all []store.Count
+	for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
+		most := p.budgetOf(q)
+		if most <= 0 {
+			continue
+		}
+		counts, err := p.s.Store.Learn.CountQueued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today,
+			Now: p.l.Calendar.StartOf(p.l.Today + 1), Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where}, most)
+		if err != nil {
+			return 0, fmt.Errorf("count what is left: %w", err)
+		}
+		all = append(all, counts...)
+	}
+	left := p.l.within(p.budgets, all)
+	return left.Total(), nil
+}
+
+// budgetOf returns how many points of a queue are worth counting: what is left of the limit that
+// all decks of the filter share. If they have several limits, that is all of them.
+func (p *pager) budgetOf(q store.Queue) int {
+	shared := ""
+	if p.f.Deck != nil {
+		shared = p.l.limitGroup(*p.f.Deck)
+	} else if slices.ContainsFunc(p.l.Decks, func(d store.Deck) bool { return p.l.limitGroup(d.ID) != shared }) {
+		return math.MaxInt32
+	}
+	switch b := p.budgets[shared]; q {
+	case store.QueueNew:
+		return b.New
+	case store.QueueDay:
+		return b.Reviews
+	}
+	return math.MaxInt32
+}
+
 // limitGroup returns the group of decks that share daily limits with a deck. A deck with limits of
 // its own is its own group.
 func (l *Learner) limitGroup(deck string) string {
@@ -294,11 +350,17 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 	for i := range buried {
 		buried[i].N = -buried[i].N
 	}
+	counts := append(waiting, buried...)
+	if deck != nil {
+		counts = slices.DeleteFunc(counts, func(c store.Count) bool { return c.Deck != *deck })
+	}
+	return l.within(budgets, counts), nil
+}
+
+// within returns how many of the counted points are asked within the budgets.
+func (l *Learner) within(budgets map[string]budget, counts []store.Count) (out Remaining) {
 	wants := map[string]budget{}
-	for _, c := range append(waiting, buried...) {
-		if deck != nil && c.Deck != *deck {
-			continue
-		}
+	for _, c := range counts {
 		g := l.limitGroup(c.Deck)
 		b := wants[g]
 		switch c.Queue {
@@ -318,7 +380,7 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 		out.Reviews += reviews
 		out.HeldBack += b.New - fresh + b.Reviews - reviews
 	}
-	return out, nil
+	return out
 }
 
 // Preview returns what each grade would lead to now.

@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// leechTag marks points that are forgotten repeatedly.
-const leechTag = "leech"
+// LeechTag marks points that are forgotten repeatedly.
+const LeechTag = "leech"
 
 // Submission is a completed review to be recorded.
 type Submission struct {
@@ -37,12 +37,16 @@ type Submission struct {
 
 // Outcome is the result of a submission.
 type Outcome struct {
-	Entry    Entry
-	Review   store.LogEntry
-	Sitting  string // row of the plan that the review completed
-	Already  bool   // submitted before; nothing changed this time
-	Leech    bool   // this review made the point a leech
-	Settings schedule.Settings
+	Entry   Entry
+	Review  store.LogEntry
+	Sitting string // row of the plan that the review completed
+	Already bool   // submitted before; nothing changed this time
+	// Corrected is set if the submission gave a review that was recorded before another grade, and
+	// Previous is the grade that it had.
+	Corrected bool
+	Previous  store.Grade
+	Leech     bool // this review made the point a leech
+	Settings  schedule.Settings
 }
 
 // AlreadyReviewedError is returned when the point has been reviewed already, on another device or
@@ -60,8 +64,10 @@ type NotDueError struct{ Entry Entry }
 func (e *NotDueError) Error() string { return "this point is not due yet" }
 
 // Submit records a review: it updates the card, completes the row of the plan and appends to the
-// log, in one transaction. When it returns without an error, the review is stored. The errors are
-// [ErrNotFound], [ErrNoPlan], *[AlreadyReviewedError], *[NotDueError] and *[Invalid].
+// log, in one transaction. When it returns without an error, the review is stored. A submission of
+// a review that was recorded before counts once; with another grade it corrects the review (see
+// [Service.correct]). The errors are [ErrNotFound], [ErrNoPlan], *[AlreadyReviewedError],
+// *[NotDueError] and *[Invalid].
 func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Outcome, error) {
 	if len(in.Recall) > MaxText {
 		return nil, invalid(i18n.Message("recall_text is longer than %d KiB"), MaxText>>10)
@@ -99,6 +105,9 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 		return nil, err
 	}
 	out.Entry = *entry
+	if out.Corrected {
+		return out, nil // the review was counted before
+	}
 	grade := GradeName(in.Grade)
 	if grade == "" {
 		grade = "none"
@@ -112,7 +121,7 @@ var errAlreadySubmitted = errors.New("submitted already")
 
 func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, in Submission, out *Outcome) error {
 	if in.ID != "" {
-		was, err := c.Entry(ctx, in.ID)
+		was, err := latestVersion(ctx, c.Entry, in.ID)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
@@ -120,15 +129,26 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		case was.Point != c.Point.Number || was.Kind != store.LogReview:
 			return invalid(i18n.Message("review_id %s was used for something else; take a new one"),
 				truncateBytes(in.ID, 50))
+		case isCorrection(in, was):
+			return s.correct(ctx, c, l, in, was, out)
 		default:
 			out.Entry, out.Review, out.Sitting, out.Already = Entry{c.Point, c.Sittings}, was, was.Sitting, true
 			return errAlreadySubmitted
 		}
 	}
 	i, err := s.sitting(ctx, c, l, in, out)
-	if err != nil {
+	switch {
+	case errors.Is(err, errAlreadySubmitted) && isCorrection(in, out.Review):
+		return s.correct(ctx, c, l, in, out.Review, out)
+	case err != nil:
 		return err
 	}
+	return s.record(ctx, c, l, in, i, out)
+}
+
+// record applies a review that completes the row i of the plan.
+func (s *Service) record(ctx context.Context, c *store.PointChange, l *Learner, in Submission, i int,
+	out *Outcome) error {
 	if last := c.Point.Card.LastAt; !l.Now.Truncate(time.Millisecond).After(last) {
 		// Another review was submitted later but written first. The log must list reviews in the
 		// order in which they changed the card, or they could not be undone.
@@ -152,8 +172,8 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 	s.planNext(c, l, settings)
 	if schedule.BecameLeech(before, c.Point.Card, settings) {
 		out.Leech = true
-		if !slices.Contains(c.Point.Tags, leechTag) {
-			c.Point.Tags = append(slices.Clone(c.Point.Tags), leechTag)
+		if !slices.Contains(c.Point.Tags, LeechTag) {
+			c.Point.Tags = append(slices.Clone(c.Point.Tags), LeechTag)
 			slices.Sort(c.Point.Tags)
 		}
 		c.Point.Suspended = c.Point.Suspended || settings.LeechSuspend
@@ -197,11 +217,21 @@ func (s *Service) sitting(ctx context.Context, c *store.PointChange, l *Learner,
 			return 0, ErrNotFound
 		}
 		if done := c.Sittings[i]; !done.Completed.IsZero() {
-			if done.Recall == in.Recall && in.ID == "" {
-				out.Entry, out.Sitting, out.Already = now, done.ID, true
-				return 0, errAlreadySubmitted
+			if done.Recall != in.Recall || in.ID != "" {
+				return 0, &AlreadyReviewedError{now, done.Completed}
 			}
-			return 0, &AlreadyReviewedError{now, done.Completed}
+			last, err := c.LastReview(ctx)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return 0, err
+			}
+			if last.Sitting == done.ID {
+				if isCorrection(in, last) && last.Day != l.Today {
+					return 0, &AlreadyReviewedError{now, done.Completed}
+				}
+				out.Review = last
+			}
+			out.Entry, out.Sitting, out.Already = now, done.ID, true
+			return 0, errAlreadySubmitted
 		}
 		if !c.Point.InPlan || c.Point.Draft {
 			return 0, ErrNoPlan
@@ -281,7 +311,9 @@ func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcom
 	if id == "" {
 		last, err = s.Store.Learn.LastReview(ctx, person)
 	} else {
-		last, err = s.Store.Learn.Entry(ctx, person, id)
+		last, err = latestVersion(ctx, func(ctx context.Context, id string) (store.LogEntry, error) {
+			return s.Store.Learn.Entry(ctx, person, id)
+		}, id)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && last.Kind != store.LogReview:
@@ -310,7 +342,12 @@ func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcom
 			return err
 		}
 		if top.ID != last.ID {
-			return invalid(i18n.Message("a later review of this point stands in the way; undo that first"))
+			return invalid(msgLaterReview)
+		}
+		if later, err := rescheduledSince(ctx, c, last); err != nil {
+			return err
+		} else if later { // the date that was set by hand stays
+			return s.replay(ctx, c, l, nil, []store.LogEntry{last}, channel)
 		}
 		return undoReview(c, l, last, channel, out.Settings)
 	})
@@ -322,6 +359,12 @@ func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcom
 	}
 	out.Entry = *entry
 	return out, nil
+}
+
+// rescheduledSince reports whether a point got a date by hand after a review.
+func rescheduledSince(ctx context.Context, c *store.PointChange, review store.LogEntry) (bool, error) {
+	history, err := c.History(ctx, review.At)
+	return slices.ContainsFunc(history, func(e store.LogEntry) bool { return e.Kind == store.LogReschedule }), err
 }
 
 // undoReview restores a point's card and plan to their state before a review.
@@ -350,7 +393,7 @@ func undoReview(c *store.PointChange, l *Learner, last store.LogEntry, channel s
 		replan(c, l, settings)
 	}
 	if schedule.BecameLeech(before, was, settings) {
-		c.Point.Tags = slices.DeleteFunc(slices.Clone(c.Point.Tags), func(tag string) bool { return tag == leechTag })
+		c.Point.Tags = slices.DeleteFunc(slices.Clone(c.Point.Tags), func(tag string) bool { return tag == LeechTag })
 		c.Point.Suspended = c.Point.Suspended && !settings.LeechSuspend
 	}
 	// An undo in the millisecond of its review, or by a clock that is behind, would be sorted
@@ -378,47 +421,57 @@ func countOpen(list []store.Sitting) (n int) {
 	return n
 }
 
-// Reschedule moves a point to another date. A point that was never reviewed stays out of the queue
-// until then.
+// Reschedule moves a point to another date; see [rescheduled].
 func (s *Service) Reschedule(ctx context.Context, person, id string, due store.Day, channel string) (*Entry, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
-	if due < l.Today || due > l.Today+36500 {
-		return nil, invalid(i18n.Message("the date must lie between today (%s) and a hundred years from now"), l.Today)
+	if err := checkDue(l, due); err != nil {
+		return nil, err
 	}
 	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
-		p := &c.Point
-		before := p.Card
-		open := (&Entry{*p, c.Sittings}).OpenSitting()
-		switch {
-		case !p.InPlan || p.Draft:
-			return ErrNoPlan
-		case open == nil: // the classic course is complete
-			c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: due, Number: len(c.Sittings) + 1,
-				Created: l.Now})
-			p.Card.Phase = store.Review
-		default:
-			open.Day = due
-			if i := slices.IndexFunc(c.Sittings, func(v store.Sitting) bool { return v.ID == open.ID }); i >= 0 {
-				c.Sittings[i].Day = due
-			}
-		}
-		p.Card.Buried = 0
-		if p.Card.Phase == store.New {
-			p.Card.Buried = due
-		} else {
-			p.Card.Phase, p.Card.Step, p.Card.DueAt = store.Review, 0, time.Time{}
-		}
-		p.Card.Due = due
-		c.Log = append(c.Log, store.LogEntry{
-			ID: newID(), Person: l.Person, Point: p.Number, Kind: store.LogReschedule, At: l.Now, Day: l.Today,
-			Zone:  l.Calendar.Zone.String(),
-			Score: -1, Channel: channel, Before: encodeCard(before), After: encodeCard(p.Card),
-		})
-		return nil
+		return reschedule(c, l, due, channel)
 	})
+}
+
+func checkDue(l *Learner, due store.Day) error {
+	if due < l.Today || due > l.Today+36500 {
+		return invalid(i18n.Message("the date must lie between today (%s) and a hundred years from now"), l.Today)
+	}
+	return nil
+}
+
+// reschedule moves a point to another date.
+func reschedule(c *store.PointChange, l *Learner, due store.Day, channel string) error {
+	p := &c.Point
+	before := p.Card
+	open := (&Entry{*p, c.Sittings}).OpenSitting()
+	switch {
+	case !p.InPlan || p.Draft:
+		return ErrNoPlan
+	case open == nil: // the classic course is complete
+		c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: due, Number: len(c.Sittings) + 1,
+			Created: l.Now})
+		p.Card.Phase = store.Review
+	default:
+		open.Day = due
+		if i := slices.IndexFunc(c.Sittings, func(v store.Sitting) bool { return v.ID == open.ID }); i >= 0 {
+			c.Sittings[i].Day = due
+		}
+	}
+	p.Card = rescheduled(p.Card, due)
+	c.Log = append(c.Log, rescheduleEntry(c, l, before, channel))
+	return nil
+}
+
+// rescheduleEntry returns the log entry for a new date of a point.
+func rescheduleEntry(c *store.PointChange, l *Learner, before store.Card, channel string) store.LogEntry {
+	return store.LogEntry{
+		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogReschedule, At: l.Now, Day: l.Today,
+		Zone:  l.Calendar.Zone.String(),
+		Score: -1, Channel: channel, Before: encodeCard(before), After: encodeCard(c.Point.Card),
+	}
 }
 
 // ParseGrade parses a grade: "again", "hard", "good", "easy", 1 to 4, or a common synonym. An empty

@@ -18,14 +18,14 @@ var ctx = context.Background()
 // rig is a service on a database, with a clock that the test controls.
 type rig struct {
 	*Service
-	t   *testing.T
+	t   testing.TB
 	now time.Time
 }
 
 // shanghai is 2026-11-22, 07:30 in Shanghai.
 var shanghai = time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
 
-func newRig(t *testing.T, o store.Options) *rig {
+func newRig(t testing.TB, o store.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, now: shanghai}
 	db := storetest.Open(t, o)

@@ -43,6 +43,7 @@ type pointRow struct {
 	Due       string         `json:"due,omitempty"`
 	Suspended bool           `json:"suspended,omitempty"`
 	Draft     bool           `json:"draft,omitempty"`
+	Flag      int            `json:"flag,omitempty"`
 	Deleted   *moment        `json:"deleted_at,omitempty"`
 	Score     float64        `json:"score,omitempty"`
 	Sittings  *[]sittingRow  `json:"review_schedules,omitempty"`
@@ -93,7 +94,7 @@ func newPointRow(l *Learner, p *store.Point) pointRow {
 		ID: p.ID, Person: p.Person, Question: p.Question, Answer: p.Answer, Created: moment(p.Created),
 		Updated: moment(p.Updated), InPlan: p.InPlan,
 		Deck: l.DeckName(p.Deck), Tags: p.Tags, State: StateName(p), Due: DueText(p), Suspended: p.Suspended,
-		Draft: p.Draft, Deleted: optionalMoment(p.Deleted),
+		Draft: p.Draft, Flag: p.Flag, Deleted: optionalMoment(p.Deleted),
 	}
 }
 

@@ -145,7 +145,7 @@ func TestTwoDevices(t *testing.T) {
 			Due     string
 		}
 		r.call("ada", toolSubmit, submit("phone-1", "good"), &first)
-		r.call("ada", toolSubmit, submit("phone-1", "easy"), &again) // a retry after the response was lost
+		r.call("ada", toolSubmit, submit("phone-1", "good"), &again) // a retry after the response was lost
 		if !again.Already || again.Grade != "good" || again.Due != first.Due {
 			t.Errorf("the same review again: %+v", again)
 		}

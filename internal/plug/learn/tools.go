@@ -2,6 +2,7 @@ package learn
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"patchbay/internal/hub"
@@ -45,11 +46,19 @@ const (
 	toolConfigure  = "update_learning_settings"
 	toolJudge      = "analyze_recall"
 	toolAsk        = "ask_knowledge"
+	toolEdit       = "edit_knowledge_points"
+	toolUndoEdit   = "undo_edit"
+	toolFit        = "fit_memory"
+	toolSimulate   = "simulate_retention"
 )
 
 // Parts of schemas.
 const (
 	schemaID       = `{"type":"string","minLength":1,"maxLength":100,"description":"知识点的ID"}`
+	schemaQuery    = `{"type":"string","maxLength":1000,"description":"Words, and conditions such as tag:x, deck:\"My deck\", is:new (also learning, review, due, suspended, buried, draft, leech), flag:1 (0 to 7), forgotten:7d, reviewed:7d, added:2w, due:3d, lapses:4; - before a condition negates it; all must hold"}`
+	schemaFlag     = `{"type":"integer","minimum":0,"maximum":7,"description":"Flag from 1 to 7; 0 removes it"}`
+	schemaBury     = `{"type":"boolean","description":"Hide it until tomorrow; false shows it again"}`
+	schemaCram     = `{"type":"boolean","description":"Go through all points of the query, due or not. Nothing is recorded, unless submit_review says early"}`
 	schemaDeck     = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the default deck"}`
 	schemaTag      = `{"type":"string","maxLength":100,"description":"Only points with this tag"}`
 	schemaTags     = `{"type":"array","maxItems":20,"items":{"type":"string","maxLength":100},"description":"Tags, without #"}`
@@ -57,15 +66,15 @@ const (
 	schemaPage     = `{"type":"string","maxLength":2000,"description":"next_cursor of the previous page"}`
 	schemaGrade    = `{"enum":["again","hard","good","easy"],"description":"Grade of the first recall attempt: again = forgotten or wrong, hard = with effort or gaps, good = correct, easy = immediate. Judge the meaning, not the wording."}`
 	schemaText     = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
-	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"Idempotency key for this review, such as a UUID: a repeated call with the same key counts once"}`
-	// schemaDrafts sets no limits on single drafts, which would reject the whole call because of
-	// one: [Service.Create] reports the error of each draft.
-	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (required; at most 64 KiB)"},` +
-		`"answer":{"type":"string","description":"Answer or explanation (required; at most 64 KiB)"},` +
-		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the default deck"},` +
-		`"tags":{"type":"array","items":{"type":"string"},"description":"At most 20 tags, without #"}}}`
-	// schemaIDs has no pattern for the same reason: an unknown ID is reported as such.
-	schemaIDs = `{"type":"array","minItems":1,"maxItems":50,"items":{"type":"string"},"description":"知识点的ID"}`
+	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"Idempotency key for this review, such as a UUID: a repeated call with the same key counts once, and with another grade it corrects the review"}`
+	// schemaDrafts sets neither limits nor types on single drafts, which would reject the whole
+	// call because of one: [Service.Create] reports the error of each draft.
+	schemaDrafts = `{"properties":{"question":{"description":"Question or prompt (a text; required; at most 64 KiB)"},` +
+		`"answer":{"description":"Answer or explanation (a text; required; at most 64 KiB)"},` +
+		`"deck":{"description":"Name of a deck; \"default\" is the default deck"},` +
+		`"tags":{"description":"A list of at most 20 tags, without #"}}}`
+	// schemaIDs has no types for the same reason: an unknown ID is reported as such.
+	schemaIDs = `{"type":"array","minItems":1,"maxItems":50,"items":{"description":"知识点的ID"},"description":"知识点的ID"}`
 )
 
 func objectSchema(required string, members ...string) json.RawMessage {
@@ -98,7 +107,7 @@ func Tools() []tool.Tool {
 			Hints: tool.ReadOnlyHints()},
 		{Name: toolListPoints, Title: "Knowledge points", Description: "查询所有知识点列表",
 			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag,
-				"query", textSchema("Search text, as in search_knowledge_points"), "due_only",
+				"query", schemaQuery, "due_only",
 				`{"type":"boolean","description":"Only points that are due now"}`,
 				"drafts", `{"type":"boolean","description":"Only drafts that are not confirmed yet"}`),
 			Hints: tool.ReadOnlyHints()},
@@ -107,13 +116,14 @@ func Tools() []tool.Tool {
 		{Name: toolCreate, Title: "Add a knowledge point", Description: "创建新的知识点",
 			Input: objectSchema(`["question","answer"]`, "question", question, "answer", answer, "deck", schemaDeck,
 				"tags", schemaTags, "is_in_review_plan", inPlan,
-				"draft",
+				"media", schemaMedia, "draft",
 				`{"type":"boolean","description":"Save it as a draft until the person confirms it (update_knowledge_point with draft=false)"}`), Hints: writeHints(false, false)},
 		{Name: toolUpdate, Title: "Change a knowledge point", Description: "更新现有的知识点",
 			Input: objectSchema(`["id"]`, "id", schemaID, "question", question, "answer", answer, "deck", schemaDeck,
 				"tags", schemaTags, "is_in_review_plan", inPlan,
 				"suspended", `{"type":"boolean","description":"Suspend it without removing it from the plan"}`,
-				"draft", `{"type":"boolean","description":"false confirms a draft"}`), Hints: writeHints(false, true)},
+				"draft", `{"type":"boolean","description":"false confirms a draft"}`, "fields", schemaFields,
+				"media", schemaMedia, "flag", schemaFlag, "bury", schemaBury), Hints: writeHints(false, true)},
 		{Name: toolDelete, Title: "Delete a knowledge point", Description: "删除知识点",
 			Input: objectSchema(`["id"]`, "id", schemaID), Hints: writeHints(true, false)},
 		{Name: toolRecall, Title: "Submit a recall", Description: "提交主动回忆（完成复习）",
@@ -124,7 +134,8 @@ func Tools() []tool.Tool {
 			Input: objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "recall_text", schemaText,
 				"grade", schemaGrade, "review_id", schemaReviewID), Hints: writeHints(false, true)},
 	}
-	return append(list, moreTools(question, answer)...)
+	list = append(list, moreTools(question, answer)...)
+	return append(list, fitTools()...)
 }
 
 func moreTools(question, answer string) []tool.Tool {
@@ -144,12 +155,13 @@ func moreTools(question, answer string) []tool.Tool {
 			Input:       objectSchema("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.ReadOnlyHints()},
 		{Name: toolSearch, Title: "Search knowledge points",
 			Description: "Search knowledge points by content, best match first. Supports Chinese and English.",
-			Input: objectSchema(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`,
+			Input: objectSchema(`["query"]`, "query", schemaQuery,
 				"deck", schemaDeck, "tag", schemaTag, "limit",
 				`{"type":"integer","minimum":1,"maximum":40,"description":"Default 10"}`), Hints: tool.ReadOnlyHints()},
 		{Name: toolNext, Title: "Next question",
 			Description: "Get the next question to review, without its answer. Ask it and wait for the person's recall. Only then call reveal_answer, grade the recall, tell the person the grade and the answer, and call submit_review, which returns the next question. This call does not reserve the question.",
-			Input:       objectSchema("", "deck", schemaDeck, "tag", schemaTag), Hints: tool.ReadOnlyHints()},
+			Input: objectSchema("", "deck", schemaDeck, "tag", schemaTag, "query", schemaQuery, "cram", schemaCram,
+				"cursor", schemaPage), Hints: tool.ReadOnlyHints()},
 		{Name: toolReveal, Title: "Show the answer",
 			Description: "Get the answer to a question after the person has tried to recall it. Also returns the next review date for each grade.",
 			Input:       objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID),
@@ -164,7 +176,8 @@ func moreTools(question, answer string) []tool.Tool {
 				"took_ms",
 				`{"type":"integer","minimum":0,"maximum":3600000,"description":"Time that the person needed"}`,
 				"early", `{"type":"boolean","description":"Review it before it is due"}`,
-				"deck", schemaDeck, "tag", schemaTag), Hints: writeHints(false, true)},
+				"deck", schemaDeck, "tag", schemaTag, "query", schemaQuery, "cram", schemaCram,
+				"cursor", schemaPage), Hints: writeHints(false, true)},
 		{Name: toolUndo, Title: "Undo a review",
 			Description: "Undo the last review, or the review with this review_id: the schedule of the point before the review is restored. Later changes to its text are kept.",
 			Input:       objectSchema("", "review_id", `{"type":"string","minLength":1,"maxLength":100}`),
@@ -174,6 +187,19 @@ func moreTools(question, answer string) []tool.Tool {
 			Input: objectSchema(`["ids"]`, "ids", schemaIDs, "date",
 				`{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
 				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`), Hints: writeHints(false, true)},
+		{Name: toolEdit, Title: "Edit many points",
+			Description: "Change many knowledge points at once: those with the ids, and all that match the query. Points that cannot be changed are reported, the others are changed. undo_edit takes the last edit back for a day. Use dry_run first to see how many points match.",
+			Input: objectSchema("", "ids", strings.Replace(schemaIDs, `"maxItems":50`, `"maxItems":500`, 1),
+				"query", schemaQuery, "dry_run", `{"type":"boolean","description":"Only count the points that match"}`,
+				"deck", schemaDeck, "add_tags", schemaTags, "remove_tags", schemaTags,
+				"suspended", `{"type":"boolean","description":"Suspend them without removing them from the plan"}`,
+				"flag", schemaFlag, "bury", schemaBury, "date", `{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
+				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`, "deleted",
+				`{"type":"boolean","description":"Put them into the trash; false takes them out"}`),
+			Hints: writeHints(true, true)},
+		{Name: toolUndoEdit, Title: "Undo an edit of many points",
+			Description: "Undo the last edit_knowledge_points. What was changed after it is kept.",
+			Input:       objectSchema(""), Hints: writeHints(false, false)},
 		{Name: toolDecks, Title: "Decks",
 			Description: "List the decks with their numbers of new and due points, and their settings.",
 			Input:       objectSchema(""), Hints: tool.ReadOnlyHints()},
@@ -207,7 +233,8 @@ func moreTools(question, answer string) []tool.Tool {
 				"bot",
 				`{"type":["string","null"],"description":"Number or name of the bot that judges recalls; none disables judging"}`, "strictness", `{"enum":["lenient","normal","strict",null]}`,
 				"defaults", settings, "remind",
-				`{"type":["object","null"],"description":"at (such as 20:00), via (a list of glasses, webhook, calendar), webhook (an address)"}`), Hints: writeHints(false, true)},
+				`{"type":["object","null"],"description":"at (such as 20:00), via (a list of glasses, push, webhook, calendar), webhook (an address)"}`,
+				"fit_monthly", `{"type":["boolean","null"],"description":"Fit the memory model to the reviews each month, as fit_memory does"}`), Hints: writeHints(false, true)},
 		{Name: toolJudge, Title: "Judge a recall",
 			Description: "Compare a person's recall with the answer. Returns a score, the correct, missing and wrong parts, and a suggested grade. Changes nothing. Pass a knowledge point, or a question and an answer.",
 			Input: objectSchema(`["recall_text"]`, "knowledge_point_id", schemaID, "question", question,

@@ -39,8 +39,8 @@ const (
 // IndexWords returns the search words of a text as ASCII letters and digits: whole words in
 // languages with spaces, pairs of adjacent characters in languages without.
 func IndexWords(question, answer string, tags ...string) []string {
-	seen := map[string]bool{}
-	out := []string{}
+	size := min((len(question)+len(answer))/4, maxWords)
+	seen, out := make(map[string]bool, size), make([]string, 0, size)
 	add := func(word string) {
 		if !seen[word] && len(out) < maxWords {
 			seen[word] = true
@@ -64,36 +64,14 @@ func IndexWords(question, answer string, tags ...string) []string {
 	return out
 }
 
-// terms returns the search terms of a query. The last one ends in * if it may be the prefix of a
-// word still being typed.
-func terms(query string) []string {
-	var out []string
-	last := ""
-	splitRuns(query, func(run []rune, dense bool) {
-		last = ""
-		switch {
-		case !dense:
-			out = append(out, encodeWord([]rune(stem(string(run)))))
-			if len(run) >= 3 {
-				last = encodeWord(run) + "*"
-			}
-		case len(run) == 1:
-			out = append(out, hexWord(run)+"*")
-		default:
-			for i := range len(run) - 1 {
-				out = append(out, hexWord(run[i:i+2]))
-			}
-		}
-	})
-	if last != "" {
-		out[len(out)-1] = last
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // isUnspaced reports whether a character belongs to a script without spaces between words.
 func isUnspaced(r rune) bool {
+	switch {
+	case r < 0x0E00: // before Thai, the first of these scripts
+		return false
+	case 0x4E00 <= r && r <= 0x9FFF: // CJK Unified Ideographs, by far the most frequent ones
+		return true
+	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
 }
@@ -110,14 +88,15 @@ func splitRuns(text string, each func(run []rune, dense bool)) {
 		run = run[:0]
 	}
 	for _, r := range decompose(text) {
-		if unicode.Is(unicode.Mn, r) && !isUnspaced(r) {
+		d := isUnspaced(r)
+		if r >= 0x80 && !d && unicode.Is(unicode.Mn, r) {
 			continue // an accent
 		}
 		if !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) {
 			end()
 			continue
 		}
-		if d := isUnspaced(r); d != of {
+		if d != of {
 			end()
 			of = d
 		}
@@ -162,7 +141,9 @@ func hexWord(run []rune) string {
 	if len(text) > maxWordBytes {
 		text = text[:maxWordBytes]
 	}
-	return "x" + hex.EncodeToString([]byte(text))
+	var digits [1 + 2*maxWordBytes]byte
+	digits[0] = 'x'
+	return string(digits[:1+hex.Encode(digits[1:], []byte(text))])
 }
 
 // SearchFilter restricts a search.
@@ -170,6 +151,8 @@ type SearchFilter struct {
 	Deck  *string // ID
 	Tag   string
 	Limit int
+	// ByWords leaves out points with a similar meaning: the service for vectors is not asked.
+	ByWords bool
 }
 
 // Search finds points by their text, best first: points with the words of the query and, if there
@@ -179,9 +162,11 @@ func (s *Service) Search(ctx context.Context, person, query string, f SearchFilt
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
-	byMeaning, err := s.searchMeaning(ctx, person, query)
-	if err != nil {
-		s.Logger.WarnContext(ctx, "a search went by words alone", "error", err)
+	var byMeaning []ranked
+	if !f.ByWords {
+		if byMeaning, err = s.searchMeaning(ctx, person, query); err != nil {
+			s.Logger.WarnContext(ctx, "a search went by words alone", "error", err)
+		}
 	}
 	order := fuse(byWords, byMeaning)
 	if len(order) > maxRanked {
@@ -218,13 +203,18 @@ type ranked struct {
 
 // searchWords returns points with words of the query, best first. A word weighs more the fewer
 // points have it. Very frequent words are used only if nothing else finds a point, and then in
-// combination.
+// combination. Function words are searched only if the others find too few points to rank.
 func (s *Service) searchWords(ctx context.Context, person, query string) ([]ranked, error) {
-	words := sampleWords(terms(query), maxTerms)
+	q := parseQuery(query)
+	words := sampleWords(q.content(), maxTerms)
+	rest := sampleWords(q.Rest, maxTerms-len(words))
 	rare, common := map[int64]float64{}, map[int64]float64{}
 	var many []string
-	for _, word := range words {
-		found, err := s.pointsWithWord(ctx, person, word)
+	for i, word := range append(words, rest...) {
+		if i >= len(words) && len(rare)+len(common) >= maxRanked {
+			break
+		}
+		found, word, err := s.pointsWithWord(ctx, person, word)
 		if err != nil {
 			return nil, err
 		}
@@ -254,16 +244,18 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	return sortRanked(common), nil
 }
 
-// pointsWithWord returns the newest points with a word. Longer words with that prefix take more
-// time to find, so they are searched only if too few points have the word itself.
-func (s *Service) pointsWithWord(ctx context.Context, person, word string) ([]int64, error) {
+// pointsWithWord returns the newest points with a word, and the word that found them. Longer words
+// with that prefix take more time to find, so they are searched only if too few points have the
+// word itself.
+func (s *Service) pointsWithWord(ctx context.Context, person, word string) ([]int64, string, error) {
 	if head, star := strings.CutSuffix(word, "*"); star {
 		found, err := s.Store.Learn.Search(ctx, person, []string{head}, maxPointsPerTerm)
 		if err != nil || len(found) == maxPointsPerTerm {
-			return found, err
+			return found, head, err
 		}
 	}
-	return s.Store.Learn.Search(ctx, person, []string{word}, maxPointsPerTerm)
+	found, err := s.Store.Learn.Search(ctx, person, []string{word}, maxPointsPerTerm)
+	return found, word, err
 }
 
 // sampleWords returns at most the given number of words, spread evenly over all of them.
@@ -294,11 +286,11 @@ func sortRanked(score map[int64]float64) []ranked {
 // all in the question.
 func rank(points []store.Point, query string, score map[int64]float64) {
 	want := strings.ToLower(strings.Join(strings.Fields(query), " "))
-	looked := terms(query)
+	looked := parseQuery(query)
 	for i := range points {
 		p := &points[i]
 		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
-		score[p.Number] += 10 * termShare(looked, IndexWords(begins, answer, p.Tags...))
+		score[p.Number] += 10 * looked.similarity(IndexWords(begins, answer, p.Tags...))
 		switch question := strings.ToLower(p.Question); {
 		case question == want:
 			score[p.Number] += 40
@@ -308,28 +300,6 @@ func rank(points []store.Point, query string, score map[int64]float64) {
 			score[p.Number] += 5
 		}
 	}
-}
-
-// termShare returns the share of the terms that is among the words.
-func termShare(terms, words []string) float64 {
-	if len(terms) == 0 {
-		return 0
-	}
-	has := make(map[string]bool, len(words))
-	for _, word := range words {
-		has[word] = true
-	}
-	n := 0
-	for _, term := range terms {
-		head, star := strings.CutSuffix(term, "*")
-		if has[head] || star && slices.ContainsFunc(words, func(word string) bool {
-			return strings.HasPrefix(word,
-				head)
-		}) {
-			n++
-		}
-	}
-	return float64(n) / float64(len(terms))
 }
 
 // fuse merges rankings by reciprocal rank fusion: a place near the top of several rankings beats

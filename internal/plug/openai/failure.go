@@ -154,7 +154,7 @@ func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 		b.onEnd(ctx, ProblemTimeout)
 		return talk.Fail(talk.TimedOut, "", err)
 	}
-	say, advice := describe(err, len(turn.Images()) > 0 && b.settings.images())
+	say, advice := describe(err, len(turn.Images()) > 0 && b.settings.Sees())
 	if p := problemOf(say); p != "" {
 		b.onEnd(ctx, p)
 	}

@@ -179,7 +179,7 @@ func (a *answer) callTool(ctx context.Context, e *pendingCall, limit int, n *pro
 	switch {
 	case err == nil:
 		e.result, e.failed = toolbox.ResultText(result, limit)
-		if b.settings.images() {
+		if b.settings.Sees() {
 			e.pictures = pictures(result)
 		}
 	case ctx.Err() != nil:

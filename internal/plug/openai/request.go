@@ -72,7 +72,7 @@ func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 			if strings.TrimSpace(p.Text) != "" {
 				out, words = append(out, talk.Part{Text: p.Text}), true
 			}
-		case b.settings.images() && len(p.Image.Data) > 0:
+		case b.settings.Sees() && len(p.Image.Data) > 0:
 			out, picture = append(out, p), true
 		default:
 			out = append(out, talk.Part{Text: msgUnseen.In(turn.Lang)})

@@ -185,8 +185,10 @@ func (s *Settings) checkExtra() error {
 	return nil
 }
 
-func (s *Settings) images() bool { return s.Images == nil || *s.Images }
-func (s *Settings) tools() bool  { return s.Tools == nil || *s.Tools }
+// Sees reports whether the model is given pictures.
+func (s *Settings) Sees() bool { return s.Images == nil || *s.Images }
+
+func (s *Settings) tools() bool { return s.Tools == nil || *s.Tools }
 
 func (s *Settings) toolSteps() int  { return orDefault(s.ToolSteps, DefaultToolSteps) }
 func (s *Settings) toolOutput() int { return orDefault(s.ToolOutput, DefaultToolOutput) }

@@ -13,7 +13,7 @@ func TestSettingsFromJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.images() || !s.tools() || s.historyTokens() != 500 || s.firstByte() != 5*time.Second ||
+	if s.Sees() || !s.tools() || s.historyTokens() != 500 || s.firstByte() != 5*time.Second ||
 		s.idle() != 90*time.Second ||
 		s.retries() != 1 || *s.Temperature != 0 || !s.Suggest {
 		t.Errorf("got %+v", s)
@@ -30,7 +30,7 @@ func TestSettingsFromJSON(t *testing.T) {
 
 func TestWhatHoldsWhereSettingsAreSilent(t *testing.T) {
 	s, err := parseSettings([]byte(`{"base_url":"https://api.openai.com/v1","model":"m"}`))
-	if err != nil || !s.images() || !s.tools() || s.historyTokens() != 3000 || s.firstByte() != 30*time.Second ||
+	if err != nil || !s.Sees() || !s.tools() || s.historyTokens() != 3000 || s.firstByte() != 30*time.Second ||
 		s.idle() != time.Minute || s.retries() != 2 {
 		t.Errorf("got %+v, %v", s, err)
 	}

@@ -13,7 +13,8 @@ const KindName = "realtime"
 // Kind returns the kind without its functions.
 func Kind() hub.Kind {
 	return hub.Kind{
-		Name: KindName,
+		Name:  KindName,
+		Model: func(settings any) string { return settings.(*Settings).Model },
 		Text: hub.KindText{
 			Name:  i18n.Message("Realtime voice model"),
 			About: i18n.Message("A model that hears and speaks itself, such as gpt-realtime or Qwen-Omni. Voice boards talk with it directly, without other speech engines."),

@@ -42,7 +42,7 @@ func TestFailuresAreToldInWords(t *testing.T) {
 			return talk.Fail(talk.BotFailed, "模型拒绝", errors.New("key sk-123"))
 		}, "处理出错：模型拒绝"},
 		"nothing": {say(), "我没有得到回答，请再说一次。"},
-		"silence": {hang, "请求超时，Bot 可能已离线或响应缓慢，请稍后重试。"},
+		"silence": {hang, "请求超时，机器人可能已离线或响应缓慢，请稍后重试。"},
 		"half silence": {func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 			emit(talk.Text("一半"))
 			return hang(ctx, turn, emit)
@@ -64,7 +64,7 @@ func TestFailuresAreToldInWords(t *testing.T) {
 	t.Run("offline", func(t *testing.T) {
 		bot := d.Add(t, "plugin", nil)
 		h := listen(t, d.send(t, ctx, d.keyFor(t, bot.Number), turn(agent, wearer, sessionKey, "?", "")).Body)
-		if h.text != "Bot 已离线，请检查设备连接后重试。" {
+		if h.text != "机器人已离线，请检查设备连接后重试。" {
 			t.Errorf("heard %q", h.text)
 		}
 	})

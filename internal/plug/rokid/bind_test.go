@@ -60,7 +60,7 @@ func TestBindByPhoto(t *testing.T) {
 		golden(t, "bind.sse", text)
 
 		inv := d.invite(t, 1)
-		if h := d.ask(t, wearer, "", photo(t, inv.Token)); h.text != "绑定成功！您现在可以使用 "+d.bot(t, 1).Name+" 了。" {
+		if h := d.ask(t, wearer, "", photo(t, inv.Token)); h.text != "绑定成功！你现在可以使用 "+d.bot(t, 1).Name+" 了。" {
 			t.Fatalf("heard %q", h.text)
 		}
 		if h := d.ask(t, wearer, "你好吗", ""); h.text != "你好吗" {
@@ -99,11 +99,11 @@ func TestBindingOutcomes(t *testing.T) {
 	step(t, "U1", photo(t, "AAAAAAAAAAAAAAAAAAAAAA"), "无效的绑定令牌，请刷新网页后重新扫码。")
 
 	inv := d.invite(t, shared.Number)
-	step(t, "U1", photo(t, "https://board.example.org/b/"+inv.Token), "绑定成功！您现在可以使用 "+shared.Name+" 了。")
+	step(t, "U1", photo(t, "https://board.example.org/b/"+inv.Token), "绑定成功！你现在可以使用 "+shared.Name+" 了。")
 	step(t, "U2", photo(t, inv.Token), "此令牌已被使用，请刷新网页后重新扫码。")
-	step(t, "U2", photo(t, d.invite(t, shared.Number).Token), "绑定成功！您现在可以使用 "+shared.Name+" 了。")
-	step(t, "U3", photo(t, d.invite(t, 1).Token), "绑定成功！您现在可以使用 "+d.bot(t, 1).Name+" 了。")
-	step(t, "U4", photo(t, d.invite(t, 1).Token), "此 Bot 已被其他用户绑定，请先解绑后再试。")
+	step(t, "U2", photo(t, d.invite(t, shared.Number).Token), "绑定成功！你现在可以使用 "+shared.Name+" 了。")
+	step(t, "U3", photo(t, d.invite(t, 1).Token), "绑定成功！你现在可以使用 "+d.bot(t, 1).Name+" 了。")
+	step(t, "U4", photo(t, d.invite(t, 1).Token), "此机器人已被其他用户绑定，请先解绑后再试。")
 
 	// An unrequested photo binds if it shows a valid code; otherwise it starts the dialogue.
 	if h := d.ask(t, "U5", "", blank); h.text != askedForPhoto {
@@ -153,7 +153,7 @@ func TestBindBySpokenCode(t *testing.T) {
 	if h := d.ask(t, "guesser", "绑定"+other.Code, ""); h.text != "尝试次数太多，请十分钟后再试。" {
 		t.Fatalf("the sixth try: %q", h.text)
 	}
-	if h := d.ask(t, wearer, "绑定 "+other.Code, ""); !strings.HasPrefix(h.text, "您的灵珠账号已绑定到 Bot") {
+	if h := d.ask(t, wearer, "绑定 "+other.Code, ""); !strings.HasPrefix(h.text, "你的灵珠账号已绑定到机器人") {
 		t.Fatalf("bound already: %q", h.text)
 	}
 }

@@ -241,7 +241,7 @@ func (d *Discovery) serveOTA(w http.ResponseWriter, r *http.Request) {
 	}
 	p, err := d.serverURL(r)
 	if err != nil {
-		d.Logger.WarnContext(r.Context(), "a board came by an address that it cannot be told; set the public URL",
+		d.Logger.WarnContext(r.Context(), "a board called an address that cannot be given to boards; set public_url",
 			"cause", err)
 		d.refuse(w, r, d.metrics.calls, "failed", http.StatusInternalServerError)
 		return

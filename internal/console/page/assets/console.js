@@ -2,14 +2,17 @@
 // attribute, so that pages have no script of their own:
 //
 //   data-copy="#id"      copies the text of an element, or what was typed into it;
-//                        data-done is what the button says then
+//                        data-done is what the button says then; without an id, the text
+//                        of the program beside it
 //   data-confirm="text"  asks before a form is sent
 //   data-opens="#id"     opens a dialog; data-closes closes the one around it
+//   data-dismisses       empties the status line around it
 //   data-key="a"         is pressed by that key, or one of several with spaces between
 //                        them, of which one may be Space, while nothing is typed
 //   data-echo="#id"      shows the value of a slider
 //   data-submits         sends its form when it changes
 //   data-zone="#id"      types the time zone of the browser into a field
+//   data-names           a field for files whose names are shown beside it
 //   data-own-zone        a field that has the time zone of the browser from the beginning
 //   data-focus           gets the focus when it appears
 //   data-enter           a text of several lines that Enter sends; Shift+Enter breaks a line;
@@ -23,13 +26,16 @@
 //   data-moves="#id"     takes over what is in there, when it appears
 //   data-passkey         a form that asks the browser for a passkey ("get"), or to create one
 //                        ("create"), before it is sent; it is shown if the browser can
+//   data-fits            a frame that gets the height of what is in it, and is dark with the page
+//   data-media           a text into which pictures and sounds can be pasted, dropped, or put by
+//                        the buttons of data-inserts; "html" or "markdown" says how it names them
 //   data-tail            the page stays at its end while this grows, if it is there
 "use strict";
 (() => {
   const typing = e => e.target.closest("input:not([type=checkbox], [type=radio], [type=range], [type=button]), textarea, select, [contenteditable]");
 
   async function copy(button) {
-    const from = document.querySelector(button.dataset.copy);
+    const from = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.parentElement.querySelector("pre");
     const text = "value" in from ? from.value : from.textContent;
     try {
       await navigator.clipboard.writeText(text);
@@ -53,12 +59,16 @@
   for (const field of document.querySelectorAll("[data-own-zone]")) field.value = ownZone();
 
   document.addEventListener("click", e => {
-    const button = e.target.closest("[data-copy], [data-opens], [data-closes], [data-zone]");
+    const button = e.target.closest("[data-copy], [data-opens], [data-closes], [data-dismisses], [data-zone]");
     if (!button) return;
-    if (button.dataset.copy) copy(button);
+    if ("copy" in button.dataset) copy(button);
     if (button.dataset.zone) document.querySelector(button.dataset.zone).value = ownZone();
     if (button.dataset.opens) document.querySelector(button.dataset.opens)?.showModal();
     if ("closes" in button.dataset) button.closest("dialog")?.close();
+    if ("dismisses" in button.dataset) {
+      button.closest("[role=status]").replaceChildren();
+      document.querySelector("#page").focus({preventScroll: true});
+    }
   });
 
   document.addEventListener("submit", e => {
@@ -161,6 +171,16 @@
     if (e.target.dataset?.preview) preview(e.target);
   });
 
+  function showNames() {
+    for (const field of document.querySelectorAll("[data-names]")) {
+      const beside = field.parentElement.querySelector("[data-none]");
+      beside.textContent = [...field.files].map(f => f.name).join(", ") || beside.dataset.none;
+    }
+  }
+  document.addEventListener("change", e => { if ("names" in (e.target.dataset ?? {})) showNames(); });
+  document.addEventListener("reset", () => setTimeout(showNames));
+  addEventListener("pageshow", showNames);
+
   const page = document.scrollingElement;
   let tail = true;
   const toTail = () => { if (tail) page.scrollTop = page.scrollHeight; };
@@ -180,7 +200,101 @@
     toTail();
   }
 
+  // A card must not grow with the frame that grows with it, so there is an end to it.
+  const isDark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "")) === "dark";
+  function fit(frame) {
+    const inside = frame.contentDocument, card = inside?.getElementById("qa");
+    if (!card) return;
+    inside.body.classList.toggle("nightMode", isDark());
+    inside.body.classList.toggle("night_mode", isDark());
+    const height = Math.ceil(card.getBoundingClientRect().bottom + inside.documentElement.scrollTop + 16);
+    const wanted = `${Math.min(Math.max(height, 48), innerHeight * 3)}px`;
+    if (frame.style.height === wanted || (frame.fitted = (frame.fitted ?? 0) + 1) > 40) return;
+    frame.style.height = wanted;
+  }
+  const fitAll = () => document.querySelectorAll("iframe[data-fits]").forEach(fit);
+  document.addEventListener("load", e => { if (e.target.dataset && "fits" in e.target.dataset) { e.target.fitted = 0; fit(e.target); } }, true);
+  addEventListener("resize", () => { document.querySelectorAll("iframe[data-fits]").forEach(f => { f.fitted = 0; }); fitAll(); });
+  setInterval(fitAll, 300);
+  // Who clicks on a card goes on with the keys of the page.
+  addEventListener("blur", () => setTimeout(() => {
+    if (document.activeElement?.matches?.("iframe[data-fits]:hover")) { document.activeElement.blur(); focus(); }
+  }, 50));
+
+  let written = null; // the text that was typed into last
+  document.addEventListener("focusin", e => { if (e.target.dataset?.media) written = e.target; });
+  async function insert(field, files) {
+    const bar = field.form.querySelector("[data-inserts]"), status = bar.querySelector("[role=status]");
+    for (const file of files) {
+      const body = new FormData();
+      body.append("file", file, file.name);
+      let name = "";
+      try {
+        const answer = await fetch("/learn/media", {method: "POST", body, headers: {Accept: "text/plain"}});
+        const text = await answer.text();
+        status.textContent = answer.ok ? "" : text;
+        if (!answer.ok) continue;
+        name = text;
+      } catch {
+        status.textContent = bar.dataset.failed;
+        continue;
+      }
+      const ref = !file.type.startsWith("image/") ? `[sound:${name}]` : field.dataset.media === "html" ? `<img src="${encodeURIComponent(name)}">` : `![](${encodeURIComponent(name)})`;
+      field.setRangeText(ref, field.selectionStart, field.selectionEnd, "end");
+      field.dispatchEvent(new Event("input", {bubbles: true}));
+      field.focus();
+    }
+  }
+  for (const kind of ["paste", "drop"]) {
+    document.addEventListener(kind, e => {
+      const field = e.target.closest?.("textarea[data-media]"), files = (e.clipboardData ?? e.dataTransfer)?.files;
+      if (!field || !files?.length) return;
+      e.preventDefault();
+      insert(field, [...files]);
+    });
+  }
+  const target = bar => written?.form === bar.closest("form") ? written : bar.closest("form").querySelector("textarea[data-media]");
+  document.addEventListener("change", e => {
+    const bar = e.target.closest?.("[data-inserts]");
+    if (!bar || !e.target.files?.length) return;
+    insert(target(bar), [...e.target.files]);
+    e.target.value = "";
+  });
+  let recorder = null;
+  document.addEventListener("click", async e => {
+    const button = e.target.closest("[data-records]");
+    if (!button) return;
+    if (recorder) {
+      recorder.stop();
+      return;
+    }
+    const bar = button.closest("[data-inserts]"), label = button.textContent;
+    try {
+      const sound = await navigator.mediaDevices.getUserMedia({audio: true}), parts = [];
+      recorder = new MediaRecorder(sound);
+      recorder.addEventListener("dataavailable", p => parts.push(p.data));
+      recorder.addEventListener("stop", () => {
+        const type = recorder.mimeType.split(";")[0];
+        recorder = null;
+        button.textContent = label;
+        sound.getTracks().forEach(track => track.stop());
+        insert(target(bar), [new File(parts, `recording.${type.includes("mp4") ? "m4a" : type.includes("ogg") ? "ogg" : "weba"}`, {type})]);
+      });
+      recorder.start();
+      button.textContent = button.dataset.stop;
+    } catch {
+      recorder = null;
+      bar.querySelector("[role=status]").textContent = bar.dataset.failed;
+    }
+  });
+
   const appeared = root => {
+    for (const bar of root.querySelectorAll?.("[data-inserts]") ?? []) {
+      bar.hidden = false;
+      bar.querySelector("[data-records]").hidden = !globalThis.MediaRecorder || !navigator.mediaDevices;
+    }
+    fitAll();
+    showNames();
     offer(root);
     root.querySelector?.("[data-focus]")?.focus();
   };

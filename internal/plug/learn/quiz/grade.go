@@ -41,7 +41,8 @@ func (t *turnHandler) judgeRecall(ctx context.Context) error {
 	if len(said) > maxRecall {
 		said = strings.ToValidUTF8(said[:maxRecall], "")
 	}
-	j, err := t.Service.Judge(ctx, t.person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: said,
+	j, err := t.Service.Judge(ctx, t.person, learn.Recall{Question: e.Question,
+		Answer: learn.WithoutMedia(e.Answer), Recall: said,
 		Lang: t.lang, Timeout: judgeTimeout})
 	g := store.Ungraded
 	if err == nil {
@@ -96,6 +97,9 @@ func (t *turnHandler) submitGrade(ctx context.Context, g store.Grade) error {
 // question.
 func (t *turnHandler) submit(ctx context.Context, g store.Grade, recall string, score int, line string) error {
 	s := t.state
+	if s.Cram != nil {
+		return t.passCram(ctx, g, line)
+	}
 	last := &graded{
 		Base: s.Review, Point: s.Point, Sitting: s.Sitting, Grade: g, Recall: recall, Score: score,
 		Took: min(max(t.Now().Sub(s.AskedAt), 0), maxTook),

@@ -85,6 +85,9 @@ func (t *turnHandler) composeNote(ctx context.Context, text string) error {
 	for i := range drafts {
 		drafts[i].Unconfirmed = true
 	}
+	if photo != nil {
+		t.keepPhoto(ctx, drafts, photo)
+	}
 	var made []learn.Entry
 	if len(drafts) > 0 {
 		all, err := t.Service.Create(ctx, t.person, drafts[:min(len(drafts), maxDrafts)])
@@ -111,6 +114,22 @@ func (t *turnHandler) composeNote(ctx context.Context, text string) error {
 	}
 	t.showDraft(&made[0])
 	return nil
+}
+
+// keepPhoto stores the photo that a note was made from, and shows it with the answers. Without it
+// the drafts are still good.
+func (t *turnHandler) keepPhoto(ctx context.Context, drafts []learn.Draft, photo *talk.Image) {
+	if len(drafts) == 0 || len(photo.Data) == 0 {
+		return
+	}
+	m, err := t.Service.SaveMedia(ctx, t.person, "", photo.Data)
+	if err != nil {
+		t.Logger.WarnContext(ctx, "the photo of a note was not kept", "person", t.person, "error", err)
+		return
+	}
+	for i := range drafts {
+		drafts[i].Answer = learn.WithMedia(drafts[i].Answer, &m)
+	}
 }
 
 // composeError returns the text that explains why a note gave no points.

@@ -62,6 +62,7 @@ const (
 	topicNone       topic = iota
 	topicReviewAll        // review all decks
 	topicReviewDeck       // review a deck, if one has that name
+	topicCram             // go through all points of a deck or with a tag, due or not
 	topicDue              // how many points are due
 	topicNote             // make a point of the following text
 	topicNoteNext         // make a point of the next turn, words or a photo
@@ -71,7 +72,7 @@ const (
 // opening is the result of parsing a turn as an opening phrase.
 type opening struct {
 	topic topic
-	rest  string // deck name, or text of the note
+	rest  string // name of a deck or tag, or text of the note
 }
 
 // A phrase counts only if it is the whole turn, with optional polite words around it: a question
@@ -91,6 +92,10 @@ var (
 	reviewEn = regexp.MustCompile(politeEn +
 		`(?:quiz me|test me|quiz|review|reviewing|my review|review session|do my reviews?|review my (?:cards|flashcards|points|notes))` + afterEn)
 	deckEn = regexp.MustCompile(politeEn + `(?:quiz me on|test me on|review) (?:the |my )?(.+?)` + afterEn)
+
+	// A cram session names a deck or a tag, perhaps saying which of them it is.
+	cramZh = regexp.MustCompile(politeZh + `(?:突击(?:复习|一下)?|冲刺复习|集中复习|临时抱佛脚复习)(?:一下)?(.+?)(?:吧|呗|一下)?$`)
+	cramEn = regexp.MustCompile(politeEn + `(?:cram|cramming|practi[sc]e) (?:the |my |for )?(.+?)` + afterEn)
 
 	dueZh = []*regexp.Regexp{
 		regexp.MustCompile(`^(?:请问|那)?我?今天我?(?:要|该|应该|需要)?(?:学|学习|复习)(?:些|点)?什么(?:呢|呀|啊)?$`),
@@ -141,6 +146,15 @@ func parseOpening(text string) opening {
 	}
 	if t, ok := translated().topics[h.tight]; ok {
 		return opening{topic: t}
+	}
+	if m := cramZh.FindStringSubmatch(h.tight); m != nil {
+		return opening{topicCram, m[1]}
+	}
+	if m := cramEn.FindStringSubmatch(h.words); m != nil {
+		return opening{topicCram, m[1]}
+	}
+	if rest, ok := sayCram.SaidWith(h.text); ok {
+		return opening{topicCram, rest}
 	}
 	if m := deckZh.FindStringSubmatch(h.tight); m != nil {
 		return opening{topicReviewDeck, m[1]}

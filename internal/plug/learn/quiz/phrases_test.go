@@ -31,6 +31,10 @@ func TestOpenings(t *testing.T) {
 		"quiz me on Spanish verbs": {topicReviewDeck, "spanish verbs"},
 		"Review biology, please":   {topicReviewDeck, "biology"},
 		"考考我英语":                    {topicReviewDeck, "英语"},
+		// Cram sessions, if the deck or tag exists.
+		"突击复习动词": {topicCram, "动词"}, "帮我突击复习标签动词吧": {topicCram, "标签动词"}, "cram tag verbs": {topicCram, "tag verbs"},
+		"Please cram Spanish verbs now": {topicCram, "spanish verbs"}, "let's cram my biology deck": {topicCram, "biology deck"},
+		"突击检查": {topicCram, "检查"}, "practise what you preach": {topicCram, "what you preach"},
 		// How many points are due.
 		"今天学什么": {topic: topicDue}, "今天学什么？": {topic: topicDue}, "今天要复习什么": {topic: topicDue},
 		"还有多少要复习": {topic: topicDue}, "还有多少要复习的？": {topic: topicDue},
@@ -159,7 +163,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		o := parseOpening(text)
-		if (o.topic == topicNote || o.topic == topicReviewDeck) && strings.TrimSpace(o.rest) == "" {
+		if (o.topic == topicNote || o.topic == topicReviewDeck || o.topic == topicCram) && strings.TrimSpace(o.rest) == "" {
 			t.Fatalf("%q opens %+v", text, o)
 		}
 		h := parseUtterance(text)

@@ -30,6 +30,8 @@ type Service interface {
 	Queue(ctx context.Context, person string, f learn.QueueFilter) (*learn.Queue, error)
 	Get(ctx context.Context, person, id string) (*learn.Entry, error)
 	Submit(ctx context.Context, person string, in learn.Submission) (*learn.Outcome, error)
+	Cram(ctx context.Context, person string, x *learn.Expression, after int64, limit int) (*learn.CramPage, error)
+	Tags(ctx context.Context, person, after string, limit int) ([]store.TagCount, error)
 	Undo(ctx context.Context, person, id, channel string) (*learn.Outcome, error)
 	Create(ctx context.Context, person string, drafts []learn.Draft) ([]learn.CreateResult, error)
 	Update(ctx context.Context, person, id string, e learn.Edit) (*learn.Entry, error)
@@ -37,6 +39,7 @@ type Service interface {
 	Stats(ctx context.Context, person string, days, back int) (*learn.Stats, error)
 	Judge(ctx context.Context, person string, in learn.Recall) (*learn.Judgement, error)
 	Compose(ctx context.Context, person, text string, image *talk.Image, lang i18n.Lang) ([]learn.Draft, error)
+	SaveMedia(ctx context.Context, person, name string, data []byte) (store.MediaFile, error)
 }
 
 var _ Service = (*learn.Service)(nil)
@@ -54,6 +57,10 @@ type Options struct {
 	Allowed func(context.Context, store.Bot, *talk.Turn) bool
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
+	// Tell tells a person that a step is due, see [Quiz.Run]; nil: nobody is told.
+	Tell func(context.Context, Notice) error
+	// StepInterval is the time between two checks for steps that are due; 0: 5 s.
+	StepInterval time.Duration
 }
 
 // Settings are the owner's settings of a bot.
@@ -66,7 +73,8 @@ type Settings struct {
 // Quiz answers turns about a person's points. It is safe for concurrent use.
 type Quiz struct {
 	Options
-	locks locks
+	locks   locks
+	waiters waiters
 }
 
 // New returns a quiz.
@@ -82,6 +90,9 @@ func New(o Options) *Quiz {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.StepInterval == 0 {
+		o.StepInterval = stepInterval
 	}
 	return &Quiz{Options: o}
 }
@@ -126,6 +137,12 @@ func (q *Quiz) matches(ctx context.Context, person string, turn *talk.Turn) (boo
 			return true, nil
 		} else if err != nil {
 			q.Logger.WarnContext(ctx, "a person's decks could not be looked up", "error", err)
+		}
+	case topicCram:
+		if c, err := q.cramTarget(ctx, person, o.rest); c != nil {
+			return true, nil
+		} else if err != nil {
+			q.Logger.WarnContext(ctx, "a person's decks and tags could not be looked up", "error", err)
 		}
 	default:
 		return true, nil
@@ -238,6 +255,7 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 		if err := q.save(ctx, person, turn, t.state); err != nil {
 			return talk.Fail(talk.Internal, "", err)
 		}
+		q.expectStep(turn, person, t.state)
 	}
 	if turn.AwaitsAnswer != nil && t.state.awaitsAnswer() {
 		turn.AwaitsAnswer()
@@ -283,6 +301,16 @@ func (t *turnHandler) handle(ctx context.Context) error {
 		}
 		if ok {
 			return t.begin(ctx, &id)
+		}
+		o = opening{}
+	}
+	if o.topic == topicCram {
+		c, err := t.cramTarget(ctx, t.person, o.rest)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			return t.beginCram(ctx, c)
 		}
 		o = opening{}
 	}

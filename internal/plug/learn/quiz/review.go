@@ -27,6 +27,9 @@ func (t *turnHandler) begin(ctx context.Context, deck *string) error {
 func (t *turnHandler) next(ctx context.Context) error {
 	s := t.state
 	s.clearQuestion()
+	if s.Cram != nil {
+		return t.nextCram(ctx)
+	}
 	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: s.Deck, Limit: len(s.Skipped) + 1,
 		Ahead: true})
 	if err != nil {
@@ -86,6 +89,10 @@ func (t *turnHandler) repeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c := t.state.Cram; c != nil {
+		t.showQuestion(e, c.left())
+		return nil
+	}
 	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: t.state.Deck, Limit: 1})
 	if err != nil {
 		return err
@@ -96,6 +103,7 @@ func (t *turnHandler) repeat(ctx context.Context) error {
 
 // clearQuestion removes the current question.
 func (s *state) clearQuestion() {
+	s.StepDue = time.Time{}
 	s.Point, s.Sitting, s.Review, s.AskedAt, s.Peeked, s.Recall = "", "", "", time.Time{}, false, ""
 }
 
@@ -116,6 +124,9 @@ func (t *turnHandler) finish(ctx context.Context, queue *learn.Queue) error {
 		t.reply.say(msgNothing.In(t.lang))
 	default:
 		s.Step = stepOver
+		if due := queue.NextStepDue; !due.IsZero() && due.Sub(t.Now()) <= maxStepWait {
+			s.StepDue = due
+		}
 		t.reply.say(msgFinished.In(t.lang, s.Done, s.Again))
 		t.reply.offer = []i18n.Message{tipUndo, tipDueToday}
 		if t.turn.Can(talk.CommandCalendar) {
@@ -182,6 +193,11 @@ func (t *turnHandler) showRemaining(ctx context.Context) error {
 // review handles a turn during a review or after it.
 func (t *turnHandler) review(ctx context.Context) error {
 	s := t.state
+	if s.Cram != nil && s.isReviewing() {
+		if done, err := t.cram(ctx); done || err != nil {
+			return err
+		}
+	}
 	c, g := t.utterance.parseCommand(s.Step != stepShown)
 	switch {
 	case c == commandChange:
@@ -241,6 +257,10 @@ func (t *turnHandler) reveal(ctx context.Context) error {
 // stop ends the review.
 func (t *turnHandler) stop(ctx context.Context) error {
 	s := t.state
+	if s.Cram != nil {
+		t.endCram(msgCramStopped)
+		return nil
+	}
 	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: s.Deck, Limit: 1})
 	if err != nil {
 		return err

@@ -46,6 +46,7 @@ type state struct {
 
 	// The review: the current question, if there is one, …
 	Deck    *string   `json:"deck,omitempty"` // ID; nil: all decks
+	Cram    *cramming `json:"cram,omitempty"`
 	Point   string    `json:"point,omitempty"`
 	Sitting string    `json:"schedule,omitempty"`
 	Review  string    `json:"review,omitempty"` // ID of its review
@@ -58,6 +59,10 @@ type state struct {
 	Again   int      `json:"again,omitempty"`
 	Skipped []string `json:"skipped,omitempty"`
 	Last    *graded  `json:"last,omitempty"`
+
+	// StepDue is when the next point on its steps is due, if the review ended before it and the
+	// person is to be told.
+	StepDue time.Time `json:"step_due,omitzero"`
 
 	Drafts []string `json:"drafts,omitempty"`
 
@@ -134,7 +139,11 @@ func (q *Quiz) save(ctx context.Context, person string, turn *talk.Turn, s *stat
 			return fmt.Errorf("keep the conversation: %w", err)
 		}
 	}
-	if err := q.Store.Learn.SaveTalk(ctx, conversationID(turn), person, text, q.Now().Add(idleTimeout)); err != nil {
+	until := q.Now().Add(idleTimeout)
+	if s != nil && s.StepDue.Add(stepGrace).After(until) {
+		until = s.StepDue.Add(stepGrace)
+	}
+	if err := q.Store.Learn.SaveTalk(ctx, conversationID(turn), person, text, until); err != nil {
 		return fmt.Errorf("keep the conversation: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ const (
 	sayQuizMe   = i18n.Message("quiz me")
 	sayReview   = i18n.Message("say\x04review")
 	sayQuizOn   = i18n.Message("say\x04quiz me on %s")
+	sayCram     = i18n.Message("say\x04cram %s")
 	sayNote     = i18n.Message("say\x04note: %s")
 	sayNoteThat = i18n.Message("say\x04make a note that %s")
 	sayNoteThis = i18n.Message("say\x04note this")

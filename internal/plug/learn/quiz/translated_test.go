@@ -89,6 +89,10 @@ func TestTranslatedPhrases(t *testing.T) {
 			o := parseOpening(said)
 			return o.topic == topicReviewDeck && strings.EqualFold(o.rest, "2b")
 		})
+		check(sayCram, "2B", func(said string) bool {
+			o := parseOpening(said)
+			return o.topic == topicCram && strings.EqualFold(o.rest, "2b")
+		})
 		if !refersToView(parseUtterance(sayNoteThis.In(l))) {
 			t.Errorf("%s: no photo is taken at %q", l, sayNoteThis.In(l))
 		}

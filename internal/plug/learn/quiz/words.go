@@ -99,7 +99,7 @@ func shorten(text string, most int, lang i18n.Lang) string {
 	if lang.IsWide() {
 		most = most * 2 / 3
 	}
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.Join(strings.Fields(learn.WithoutMedia(text)), " ")
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -31,8 +32,8 @@ const fromGUID = "from:"
 
 func (in *itemReader) readAnki(r io.ReaderAt, size int64) error {
 	o := apkg.Options{Zone: in.o.Zone, DayStart: in.o.DayStart, MaxCards: in.o.MaxItems, Temp: in.o.Temp,
-		Progress: in.o.Progress,
-		OnError:  func(b apkg.CardError) { in.reject(b.Row, b.What, b.Why) }}
+		Progress: in.o.Progress, Contents: in.ankiContents,
+		OnError: func(b apkg.CardError) { in.reject(b.Row, b.What, b.Why) }}
 	row := 0
 	err := apkg.Read(in.ctx, r, size, o, func(c apkg.Card) error {
 		row++
@@ -67,18 +68,16 @@ func (o ReadOptions) ankiItem(c *apkg.Card) Item {
 	if kin, ok := strings.CutPrefix(c.Memo, kinMemo); ok {
 		it.Kin = kin
 	}
-	for _, r := range c.Reviews {
-		it.History = append(it.History, store.LogEntry{ID: "anki:" + strconv.FormatInt(r.At.UnixMilli(), 10),
-			Kind: store.LogReview, At: r.At,
-			Grade: store.Grade(r.Ease), Took: r.Took, Score: -1})
-	}
-	o.elapsed(it.History)
+	it.History = o.ankiHistory(c, it.Origin)
 	it.Card = o.ankiCard(c)
 	if marks := strings.Fields(c.Mark); c.Suspended && len(marks) > 0 {
 		it.Suspended, it.InPlan = slices.Contains(marks, markRest), !slices.Contains(marks, markOut)
 		if it.Card != nil && slices.Contains(marks, markDone) {
 			it.Card.Phase = store.Done
 		}
+	}
+	if !c.Text() {
+		it.addNote(c)
 	}
 	return it
 }
@@ -138,24 +137,6 @@ func difficulty(ease, stability float64) float64 {
 	return min(max(d, 1), 10)
 }
 
-// ankiWriter writes a package.
-type ankiWriter struct {
-	p *apkg.Writer
-	o WriteOptions
-}
-
-func newAnkiWriter(w io.Writer, o WriteOptions) (*ankiWriter, error) {
-	p, err := apkg.NewWriter(w, apkg.Options{Zone: o.Zone, DayStart: o.DayStart, Now: o.Now, Temp: o.Temp})
-	if err != nil {
-		return nil, err
-	}
-	return &ankiWriter{p, o}, nil
-}
-
-func (a *ankiWriter) Write(it Item) error { return a.p.Write(a.o.card(it)) }
-
-func (a *ankiWriter) Close() error { return a.p.Close() }
-
 // guid returns the note's GUID in Anki. A note from Anki keeps its own, so that a re-import creates
 // no duplicates; further cards of such a note become notes of their own, because their note type is
 // no longer known.
@@ -186,7 +167,7 @@ func (o WriteOptions) card(it Item) apkg.Card {
 	if card := it.Card; card != nil && card.Phase != store.New {
 		o.state(&c, card)
 	}
-	c.Reviews = o.reviews(it.History, c.Interval)
+	c.Reviews, c.Others = o.reviews(it.History, c.Interval)
 	var marks []string
 	if it.Card != nil && it.Card.Phase == store.Done {
 		marks = append(marks, markDone)
@@ -224,16 +205,22 @@ func (o WriteOptions) state(c *apkg.Card, card *store.Card) {
 	}
 }
 
-// reviews converts a history to rows of Anki's review log. Entries that are no reviews are skipped;
-// ungraded reviews count as good.
-func (o WriteOptions) reviews(history []store.LogEntry, interval int) []apkg.ReviewEntry {
-	var list []apkg.ReviewEntry
+// reviews converts a history to rows of Anki's review log. Entries that came from there get their
+// rows; of others, only reviews are written, ungraded ones as good.
+func (o WriteOptions) reviews(history []store.LogEntry, interval int) (list []apkg.ReviewEntry, others []apkg.LogRow) {
 	for _, e := range history {
+		var row apkg.LogRow
+		if e.Source != "" {
+			_ = json.Unmarshal([]byte(e.Source), &row)
+		}
 		if e.Kind != store.LogReview && e.Kind != "" || e.At.IsZero() {
+			if row.ID != 0 {
+				others = append(others, row)
+			}
 			continue
 		}
 		a := apkg.ReviewEntry{At: e.At, Ease: int(e.Grade), Took: e.Took, Last: e.Elapsed, Interval: interval,
-			Phase: apkg.Review}
+			Phase: apkg.Review, Row: row}
 		if e.Grade < store.Again || e.Grade > store.Easy {
 			a.Ease = int(store.Good)
 		}
@@ -245,5 +232,5 @@ func (o WriteOptions) reviews(history []store.LogEntry, interval int) []apkg.Rev
 		}
 		list = append(list, a)
 	}
-	return list
+	return list, others
 }

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"patchbay/internal/plug/learn/transfer/apkg"
 	"patchbay/internal/store"
 )
 
@@ -32,7 +35,38 @@ type jsonPoint struct {
 	Card      *store.Card   `json:"card,omitempty"`
 	History   []jsonReview  `json:"history,omitempty"`
 	Sittings  []jsonSitting `json:"sittings,omitempty"`
+	Note      *jsonNote     `json:"note,omitempty"`
+	Ord       int           `json:"card_number,omitempty"`
+	Flag      int           `json:"flag,omitempty"`
+	Source    string        `json:"source,omitempty"`
 }
+
+// jsonNote is the note of an item. Each of its cards has it.
+type jsonNote struct {
+	GUID    string    `json:"guid"`
+	Type    string    `json:"type"` // origin of its type
+	Fields  []string  `json:"fields"`
+	Source  string    `json:"source,omitempty"`
+	Updated time.Time `json:"updated_at"`
+}
+
+// jsonType is a note type; they come before the points.
+type jsonType struct {
+	Origin  string          `json:"origin"`
+	Name    string          `json:"name"`
+	Model   json.RawMessage `json:"model"`
+	Updated time.Time       `json:"updated_at"`
+}
+
+// jsonMedia is a picture or sound; they come after the points.
+type jsonMedia struct {
+	Name string `json:"name"`
+	Data []byte `json:"data"` // in base64
+}
+
+// maxJSONMedia limits the pictures and sounds in a file together, in bytes, so that it can be
+// imported again; the file says how many were left out.
+const maxJSONMedia = 128 << 20
 
 type jsonReview struct {
 	ID      string       `json:"id,omitempty"`
@@ -43,6 +77,7 @@ type jsonReview struct {
 	Recall  string       `json:"recall_text,omitempty"`
 	Score   *int         `json:"score,omitempty"` // missing: not judged
 	Elapsed int          `json:"elapsed_days,omitempty"`
+	Source  string       `json:"source,omitempty"`
 }
 
 type jsonSitting struct {
@@ -98,9 +133,15 @@ func (in *itemReader) readJSON(r io.ReaderAt, size int64) error {
 			}
 		case "decks":
 			return s.listed(in.jsonDeck)
+		case "note_types":
+			return s.listed(in.jsonType)
+		case "sources":
+			return s.sources()
 		case "points":
 			points = true
 			return s.listed(in.jsonPoint)
+		case "media":
+			return s.listed(in.jsonMedia)
 		default:
 			return s.skip()
 		}
@@ -124,6 +165,54 @@ func (in *itemReader) jsonDeck(row int, raw []byte) error {
 	return in.o.Decks(d)
 }
 
+func (in *itemReader) jsonType(row int, raw []byte) error {
+	var t jsonType
+	if err := json.Unmarshal(raw, &t); err != nil || t.Origin == "" {
+		in.reject(row, string(raw), msgTypeFault.Errorf())
+		return nil
+	}
+	if in.o.Types == nil {
+		return nil
+	}
+	return in.o.Types(store.NoteType{Origin: cut(clean(t.Origin), MaxName), Name: clean(t.Name), Model: t.Model,
+		Updated: t.Updated})
+}
+
+func (in *itemReader) jsonMedia(row int, raw []byte) error {
+	var m jsonMedia
+	if err := json.Unmarshal(raw, &m); err != nil {
+		in.reject(row, string(raw), describeJSONError(err))
+		return nil
+	}
+	name := apkg.CleanMediaName(m.Name)
+	if name == "" || in.o.Media == nil {
+		return nil
+	}
+	return in.o.Media(Media{Name: name, Open: func() (io.ReadCloser, error) {
+		if len(m.Data) > apkg.MaxMediaFile {
+			return nil, apkg.ErrMediaLarge
+		}
+		return io.NopCloser(bytes.NewReader(m.Data)), nil
+	}})
+}
+
+// sources reads what only Anki understands.
+func (s *jsonStream) sources() error {
+	var all map[string]json.RawMessage
+	if err := s.value(&all); err != nil {
+		return err
+	}
+	if s.source == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := s.source(name, all[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (in *itemReader) jsonPoint(row int, raw []byte) error {
 	var p jsonPoint
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -141,10 +230,13 @@ func (p *jsonPoint) item() Item {
 	it := Item{ID: p.ID, Origin: p.Origin, Kin: p.Kin, Deck: p.Deck, Question: *p.Question, Answer: *p.Answer,
 		Tags:    p.Tags,
 		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended,
-		Draft: p.Draft, Card: p.Card}
+		Draft: p.Draft, Card: p.Card, Ord: p.Ord, Flag: p.Flag, Source: p.Source}
+	if n := p.Note; n != nil && n.GUID != "" {
+		it.Note = &Note{GUID: n.GUID, Type: n.Type, Fields: n.Fields, Source: n.Source, Updated: n.Updated}
+	}
 	for _, r := range p.History {
 		e := store.LogEntry{ID: r.ID, Kind: r.Kind, At: r.At, Grade: r.Grade, Took: time.Duration(r.Took),
-			Recall: r.Recall, Score: -1, Elapsed: r.Elapsed}
+			Recall: r.Recall, Score: -1, Elapsed: r.Elapsed, Source: r.Source}
 		if r.Score != nil {
 			e.Score = *r.Score
 		}
@@ -174,7 +266,8 @@ func describeJSONError(err error) error {
 
 // jsonStream reads a large document one element at a time.
 type jsonStream struct {
-	dec *json.Decoder
+	dec    *json.Decoder
+	source func(name string, data json.RawMessage) error
 }
 
 func newJSONStream(in *itemReader, r io.ReaderAt, size int64) *jsonStream {
@@ -182,7 +275,7 @@ func newJSONStream(in *itemReader, r io.ReaderAt, size int64) *jsonStream {
 	if start, _ := b.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
 		_, _ = b.Discard(len(byteOrderMark))
 	}
-	return &jsonStream{dec: json.NewDecoder(b)}
+	return &jsonStream{dec: json.NewDecoder(b), source: in.o.Source}
 }
 
 // wrapError classifies a decoder's error: a fault of the file unless something else failed.
@@ -292,12 +385,13 @@ func (s *jsonStream) skip() error {
 // jsonWriter writes one point per line.
 type jsonWriter struct {
 	b     *bufio.Writer
+	o     WriteOptions
 	count int
 	err   error
 }
 
 func newJSONWriter(w io.Writer, o WriteOptions) *jsonWriter {
-	j := &jsonWriter{b: bufio.NewWriter(w)}
+	j := &jsonWriter{b: bufio.NewWriter(w), o: o}
 	decks := o.Decks
 	if decks == nil {
 		decks = []Deck{}
@@ -306,6 +400,18 @@ func newJSONWriter(w io.Writer, o WriteOptions) *jsonWriter {
 	j.marshal(o.Now.UTC().Truncate(time.Second))
 	j.put(",\n\"decks\": ")
 	j.marshal(decks)
+	if len(o.Types) > 0 {
+		types := make([]jsonType, len(o.Types))
+		for i, t := range o.Types {
+			types[i] = jsonType{t.Origin, t.Name, t.Model, t.Updated.UTC()}
+		}
+		j.put(",\n\"note_types\": ")
+		j.marshal(types)
+	}
+	if len(o.Sources) > 0 {
+		j.put(",\n\"sources\": ")
+		j.marshal(o.Sources)
+	}
 	j.put(",\n\"points\": [")
 	return j
 }
@@ -339,10 +445,13 @@ func pointOf(it Item) *jsonPoint {
 	p := &jsonPoint{ID: it.ID, Origin: it.Origin, Kin: it.Kin, Deck: it.Deck, Question: &it.Question,
 		Answer: &it.Answer, Tags: it.Tags,
 		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended,
-		Draft: it.Draft, Card: it.Card}
+		Draft: it.Draft, Card: it.Card, Ord: it.Ord, Flag: it.Flag, Source: it.Source}
+	if n := it.Note; n != nil {
+		p.Note = &jsonNote{n.GUID, n.Type, n.Fields, n.Source, n.Updated.UTC()}
+	}
 	for _, e := range it.History {
 		r := jsonReview{ID: e.ID, Kind: e.Kind, At: e.At.UTC(), Grade: e.Grade, Took: jsonDuration(e.Took),
-			Recall: e.Recall, Elapsed: e.Elapsed}
+			Recall: e.Recall, Elapsed: e.Elapsed, Source: e.Source}
 		if e.Score >= 0 {
 			r.Score = &e.Score
 		}
@@ -356,7 +465,9 @@ func pointOf(it Item) *jsonPoint {
 }
 
 func (j *jsonWriter) Close() error {
-	j.put("\n]}\n")
+	j.put("\n]")
+	j.media()
+	j.put("}\n")
 	if j.err == nil {
 		j.err = j.b.Flush()
 	}

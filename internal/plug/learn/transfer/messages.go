@@ -53,6 +53,7 @@ const (
 	msgQuoteOpen   = i18n.Message("a quote opens the cell and is not closed before the next separator; write quotes within cells twice")
 	msgTimeLeft    = i18n.Message("%s is no time such as 2026-11-21T07:35:00Z; only the time was left out")
 	msgNeeds       = i18n.Message(`it needs "question" and "answer"`)
+	msgTypeFault   = i18n.Message("it is no note type")
 	msgDeckFault   = i18n.Message("the deck %v")
 	msgShould      = i18n.Message(`should be an object such as {"question": "…", "answer": "…"} and is a %s`)
 	msgFieldKind   = i18n.Message("the field %s cannot be a %s")

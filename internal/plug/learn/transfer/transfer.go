@@ -33,13 +33,16 @@ const (
 	CSV      = "csv"
 	Markdown = "md"
 	Anki     = "apkg"
+	// Colpkg is a whole collection of Anki. It differs from [Anki] only when it is written.
+	Colpkg = "colpkg"
 )
 
 // Limits.
 const (
-	// MaxSize limits a file, in bytes: readers of text hold a part of it in memory, at worst one
-	// item of the file's whole length.
-	MaxSize = 256 << 20
+	// MaxSize limits a file of text, in bytes: its readers hold a part of it in memory, at worst
+	// one item of the file's whole length. MaxPackage limits a package, most of which is media.
+	MaxSize    = 256 << 20
+	MaxPackage = 2 << 30
 	// MaxItems limits the items of a file if the caller sets no other limit.
 	MaxItems = 200_000
 	// MaxText limits a question, and an answer, in bytes. Texts beyond it are usually files with
@@ -80,12 +83,38 @@ type Item struct {
 	// Sittings exist in the formats "rows" and "json" only, with ID, Day, Number, Completed,
 	// Created and Recall.
 	Sittings []store.Sitting
+	// Note is the note of which the item is the card Ord; nil for items of two texts.
+	Note *Note
+	Ord  int
+	Flag int // as in [store.Point]
+	// Source is a [CardSource], encoded; empty: none.
+	Source string
 }
 
-// Deck is a deck with its own settings. Only JSON has it.
+// Note is the note of an item.
+type Note struct {
+	GUID    string
+	Type    string   // origin of its type, which was read before
+	Fields  []string // HTML
+	Source  string   // as in [store.Note]
+	Updated time.Time
+}
+
+// Deck is a deck with its own settings. JSON and Anki's packages have it.
 type Deck struct {
 	Name     string          `json:"name"`
 	Settings json.RawMessage `json:"settings,omitempty"`
+	// Source is as in [store.Deck].
+	Source string `json:"source,omitempty"`
+	// Lazy is true for decks that exist only if items are in them.
+	Lazy bool `json:"-"`
+}
+
+// Media is a picture or sound of a file.
+type Media struct {
+	Name string
+	// Open opens its content, of at most [apkg.MaxMediaFile] bytes.
+	Open func() (io.ReadCloser, error)
 }
 
 // RowError is the error of a row that was left out.
@@ -132,8 +161,15 @@ type ReadOptions struct {
 	Temp string
 	// Progress is called repeatedly with the amount read, in bytes or in cards.
 	Progress func(done, total int)
-	// Decks is called for each deck with settings, before the items.
+	// Decks is called for each deck with settings, before the items, and Types for each note type.
 	Decks func(Deck) error
+	Types func(store.NoteType) error
+	// Media is called for each picture and sound: of a package before the items, of JSON after
+	// them. Its content can be opened later if the file is a package.
+	Media func(Media) error
+	// Source is called for what only Anki understands about the collection as a whole, under a
+	// name.
+	Source func(name string, data json.RawMessage) error
 }
 
 // WriteOptions configure writing.
@@ -145,8 +181,18 @@ type WriteOptions struct {
 	Now time.Time
 	// Temp is as in [ReadOptions].
 	Temp string
-	// Decks are the decks with their settings.
+	// Decks are the decks with their settings, Types the note types of the items.
 	Decks []Deck
+	Types []store.NoteType
+	// Defaults are the settings that all decks have in common, a JSON object as of a deck.
+	Defaults json.RawMessage
+	// Sources are what [ReadOptions.Source] got.
+	Sources map[string]json.RawMessage
+	// Newest writes packages of Anki's newest generation, Whole also what no item uses.
+	Newest, Whole bool
+	// Media calls put for each picture and sound; nil: none. It is called when all items are
+	// written.
+	Media func(put func(name string, content io.Reader) error) error
 }
 
 // ErrUnreadable is wrapped by every [*UnreadableError].
@@ -184,8 +230,8 @@ func unreadable(s i18n.Message, args ...any) error { return &UnreadableError{s.E
 // valid. Errors of each are returned unchanged.
 func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadOptions,
 	each func(Item) error) ([]RowError, error) {
-	if size > MaxSize {
-		return nil, unreadable(msgLarge, MaxSize>>20)
+	if size > MaxPackage {
+		return nil, unreadable(msgLarge, MaxPackage>>20)
 	}
 	if format == "" {
 		head := make([]byte, min(size, 64<<10))
@@ -209,8 +255,11 @@ func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadO
 }
 
 func (in *itemReader) read(format string, r io.ReaderAt, size int64) error {
-	if format == Anki {
+	if IsPackage(format) {
 		return in.readAnki(r, size)
+	}
+	if size > MaxSize {
+		return unreadable(msgLarge, MaxSize>>20)
 	}
 	read := map[string]func(io.ReaderAt, int64) error{JSON: in.readJSON, Rows: in.readRows, CSV: in.readCSV,
 		Markdown: in.readMarkdown}[format]
@@ -222,6 +271,9 @@ func (in *itemReader) read(format string, r io.ReaderAt, size int64) error {
 	}
 	return read(r, size)
 }
+
+// IsPackage reports whether a format is one of Anki's.
+func IsPackage(format string) bool { return format == Anki || format == Colpkg }
 
 // Writer writes a file. It must be used by one goroutine only. Close must always be called; it
 // returns an error of Write again.
@@ -242,7 +294,7 @@ func NewWriter(format string, w io.Writer, o WriteOptions) (Writer, error) {
 		return newCSVWriter(w), nil
 	case Markdown:
 		return newMarkdownWriter(w), nil
-	case Anki:
+	case Anki, Colpkg:
 		return newAnkiWriter(w, o)
 	}
 	return nil, msgQuoted.Errorf(ErrFormat, format)

@@ -237,7 +237,7 @@ func TestAnkiRoundTrip(t *testing.T) {
 		}
 		w.History = history
 		for j := range g.History {
-			g.History[j].ID = ""
+			g.History[j].ID, g.History[j].Source = "", ""
 		}
 		if w.Card != nil {
 			card := *w.Card

@@ -4,7 +4,9 @@
 // It reads three generations of the database: collection.anki2 and collection.anki21 (schema 11:
 // note types and decks are JSON in a column) and collection.anki21b (compressed with Zstandard;
 // note types and decks have tables with protobuf in them). It also reads the first two without an
-// archive, as they lie in a profile's folder. It writes the first one, which every reader opens.
+// archive, as they lie in a profile's folder. It writes the first one, which every reader opens, or
+// the newest one. Note types, decks and their options are passed on as the JSON of schema 11,
+// whatever generation they come from and go to, with all attributes, known or not.
 //
 // Packages are untrusted. No file name from a package is used on disk, all sizes are limited, and
 // the database is opened read-only; views, triggers, virtual tables and computed columns are
@@ -15,6 +17,7 @@
 package apkg
 
 import (
+	"io"
 	"time"
 
 	"patchbay/internal/i18n"
@@ -36,12 +39,9 @@ const (
 	// maxField limits a rendered side of a card, in bytes; templates can repeat a field any number
 	// of times.
 	maxField = 1 << 20
-	// maxPieces limits the nodes of a template, which need more memory than its text.
-	maxPieces = 10_000
-	// maxWork and maxAllWork limit the bytes of fields that templates process, for one card and for
-	// all cards: a template can use a field any number of times, and a note can have any number of
-	// cards. 4 GiB take minutes.
-	maxWork, maxAllWork = 16 << 20, 4 << 30
+	// maxAllWork limits the bytes of fields that templates process for all cards: a note can have
+	// any number of cards. 4 GiB take minutes.
+	maxAllWork = 4 << 30
 	// maxTypes limits the note types, the decks, and the templates of a note type.
 	maxTypes = 20_000
 	// maxReviews limits the history of one card.
@@ -101,7 +101,17 @@ type Card struct {
 	Mark, Memo string
 
 	Reviews []ReviewEntry // oldest first
+	// Others are rows of the review log that are no answers: dates set by hand, and previews.
+	Others []LogRow
+	// Row and NoteRow are the rows that were read, and Day the date from which Row counts its due
+	// date. [Writer.Write] ignores them.
+	Row     CardRow
+	NoteRow NoteRow
+	Day     int64
 }
+
+// Text reports whether the card was written by [Writer.Write], as a note of two plain texts.
+func (c *Card) Text() bool { return c.NoteRow.Type == TypeID }
 
 // ReviewEntry is an answer in the review log.
 type ReviewEntry struct {
@@ -111,32 +121,56 @@ type ReviewEntry struct {
 	// Interval and Last are the intervals after and before this answer, in days.
 	Interval, Last int
 	Phase          Phase // before: Learning, Review or Relearning
+	// Row is the row that was read, with the answers of the second scheduler.
+	Row LogRow
 }
 
 // CardError is the error of a card that was left out.
 type CardError struct {
-	Row  int // number of the card, from 1
+	Row  int // number of the card, from 1; 0: a file
 	What string
 	Why  error
 }
 
-// Options configure reading and writing.
+// Options configure reading.
 type Options struct {
 	// Zone is the collection's time zone if the collection does not contain one; nil means UTC.
 	Zone *time.Location
 	// DayStart is when a day begins, as time after midnight.
 	DayStart time.Duration
-	// Now is the time of writing; zero means the current time.
-	Now time.Time
 	// MaxCards limits the cards that are read; 0 means no limit.
 	MaxCards int
 	// Temp is the folder for the unpacked database; empty means the system's.
 	Temp string
 	// Progress is called repeatedly with the number of cards read and of all cards.
 	Progress func(done, total int)
-	// OnError is called for each card that is left out.
+	// Contents is called once, before the cards.
+	Contents func(*Contents) error
+	// OnError is called for each card that is left out, and with Row 0 for each file of media.
 	OnError func(CardError)
+
+	orphans orphanLimits // zero: the usual ones
 }
+
+// WriteOptions configure writing.
+type WriteOptions struct {
+	// Zone, DayStart, Now and Temp are as in [Options]. Zone and the time of creation of the
+	// collection are those of Base, if it has them.
+	Zone     *time.Location
+	DayStart time.Duration
+	Now      time.Time
+	Temp     string
+	// Newest writes the newest generation of the database, schema 18, instead of schema 11.
+	Newest bool
+	// Base has the parts that were read from packages. Decks that it lacks are made.
+	Base Contents
+	// Whole writes all parts of Base; otherwise only those that the cards use.
+	Whole bool
+	// Media calls put for each picture and sound to write; nil: none.
+	Media func(put func(name string, content io.Reader) error) error
+}
+
+func (o WriteOptions) zone() *time.Location { return Options{Zone: o.Zone}.zone() }
 
 func (o Options) zone() *time.Location {
 	if o.Zone == nil {

@@ -25,45 +25,56 @@ const databaseHead = "SQLite format 3\x00"
 // accepts without an archive.
 func IsDatabase(head []byte) bool { return bytes.HasPrefix(head, []byte(databaseHead)) }
 
+// archive is an open package.
+type archive struct {
+	files map[string]*zip.File // nil: the file is itself a database
+	// compressed is true for packages of the newest generation, in which the list of media and the
+	// media are compressed too.
+	compressed bool
+}
+
 // unpack copies the newest database of a package, or a file that is itself a database, into a
 // temporary file, which the caller removes.
-func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path string, err error) {
+func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (a *archive, path string, err error) {
 	head := make([]byte, min(size, int64(len(databaseHead))))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+		return nil, "", err
 	}
 	if IsDatabase(head) {
-		return copyOut(ctx, io.NewSectionReader(r, 0, size), "collection.anki2", temp, maxDatabase)
+		path, err = copyOut(ctx, io.NewSectionReader(r, 0, size), "collection.anki2", temp, maxDatabase)
+		return &archive{}, path, err
 	}
 	list := &limitedReaderAt{r: r, remaining: maxContents}
-	archive, err := zip.NewReader(list, size)
+	z, err := zip.NewReader(list, size)
 	switch {
 	case errors.Is(err, zip.ErrFormat):
-		return "", broken(msgNoZIP)
+		return nil, "", broken(msgNoZIP)
 	case err != nil:
-		return "", msgWhy.Errorf(ErrBroken, err)
+		return nil, "", msgWhy.Errorf(ErrBroken, err)
 	}
 	list.remaining = -1
-	file, err := findCollection(archive)
+	a = &archive{}
+	file, err := a.findCollection(z)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	in, err := file.Open()
 	if err != nil {
-		return "", broken(msgInside, file.Name, err)
+		return nil, "", broken(msgInside, file.Name, err)
 	}
 	defer in.Close()
 	var data io.Reader = in
-	if strings.HasSuffix(file.Name, "b") {
+	if a.compressed {
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase),
 			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return "", broken(msgInside, file.Name, err)
+			return nil, "", broken(msgInside, file.Name, err)
 		}
 		defer z.Close()
 		data = z
 	}
-	return copyOut(ctx, data, file.Name, temp, maxDatabase)
+	path, err = copyOut(ctx, data, file.Name, temp, maxDatabase)
+	return a, path, err
 }
 
 // copyOut copies at most limit bytes into a temporary file.
@@ -104,22 +115,23 @@ func (s *contextReader) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-func findCollection(archive *zip.Reader) (*zip.File, error) {
-	found := make(map[string]*zip.File)
-	for _, f := range archive.File {
+func (a *archive) findCollection(z *zip.Reader) (*zip.File, error) {
+	a.files = make(map[string]*zip.File, len(z.File))
+	for _, f := range z.File {
 		if strings.ContainsAny(f.Name, `\:`) || strings.HasPrefix(f.Name, "/") || strings.Contains(f.Name, "..") {
 			return nil, broken(msgElsewhere, cut(f.Name, 100))
 		}
-		if found[f.Name] != nil && strings.HasPrefix(f.Name, "collection.") {
-			return nil, broken(msgTwice, f.Name)
+		if a.files[f.Name] != nil {
+			return nil, broken(msgTwice, cut(f.Name, 100))
 		}
-		found[f.Name] = f
+		a.files[f.Name] = f
 	}
 	for _, name := range collections {
-		if f := found[name]; f != nil {
+		if f := a.files[name]; f != nil {
 			if f.UncompressedSize64 > maxDatabase {
 				return nil, broken(msgLarge, name, maxDatabase>>20)
 			}
+			a.compressed = strings.HasSuffix(name, "b")
 			return f, nil
 		}
 	}

@@ -23,10 +23,9 @@ type collection struct {
 	conn   *sql.Conn
 	modern bool // note types and decks in tables
 
-	types map[int64]*noteType
-	decks map[int64]string
-	// created is the date from which due days are counted, in days since 1970-01-01.
-	created int64
+	types    map[int64]*noteType
+	decks    map[int64]string
+	contents Contents
 	// oldEase means that answers while learning have three values: 1 again, 2 good, 3 easy, as in
 	// the first scheduler (rslib/src/storage/revlog/v2_upgrade.sql).
 	oldEase bool
@@ -49,11 +48,10 @@ func openCollection(ctx context.Context, path string, o Options) (*collection, e
 }
 
 // ankiDriver is the SQLite driver with the collation of Anki's newer tables, "unicase"
-// (rslib/src/storage/sqlite.rs). Ours is case-sensitive, which makes no difference to the queries
-// here.
+// (rslib/src/storage/sqlite.rs).
 var ankiDriver = sync.OnceValue(func() *sqlite.Driver {
 	d := &sqlite.Driver{}
-	d.MustRegisterCollationUtf8("unicase", strings.Compare)
+	d.MustRegisterCollationUtf8("unicase", compareUnicase)
 	return d
 })
 
@@ -109,7 +107,6 @@ func (c *collection) load(ctx context.Context, o Options) error {
 			return msgNoTable.Errorf(table)
 		}
 	}
-	c.types, c.decks = make(map[int64]*noteType), make(map[int64]string)
 	var err error
 	if c.modern, err = c.plainTable(ctx, "notetypes"); err != nil {
 		return err
@@ -118,12 +115,11 @@ func (c *collection) load(ctx context.Context, o Options) error {
 	if c.modern {
 		load = c.loadModern
 	}
-	conf, err := load(ctx)
-	if err != nil {
+	if err := load(ctx); err != nil {
 		return err
 	}
-	// The name of the default deck depends on the language.
-	c.decks[1] = ""
+	c.index()
+	conf := parseSettings(c.contents.Config)
 	c.oldEase = conf.Scheduler < 2
 	var created int64
 	if err := c.row(ctx, "SELECT CAST(COALESCE(crt, 0) AS INTEGER) FROM col LIMIT 1", &created); err != nil {
@@ -133,8 +129,24 @@ func (c *collection) load(ctx context.Context, o Options) error {
 	if conf.Offset != nil && *conf.Offset > -1000 && *conf.Offset < 1000 {
 		zone = time.FixedZone("", -int(*conf.Offset)*60)
 	}
-	c.created = dateOf(moment(created, time.Second).In(zone))
+	c.contents.Created, c.contents.Day = created, dateOf(moment(created, time.Second).In(zone))
 	return nil
+}
+
+// index finds note types and decks by their ids.
+func (c *collection) index() {
+	c.types, c.decks = make(map[int64]*noteType), make(map[int64]string)
+	for _, t := range c.contents.Types {
+		var old oldType
+		if json.Unmarshal(t.JSON, &old) == nil {
+			c.types[t.ID] = old.noteType()
+		}
+	}
+	for _, d := range c.contents.Decks {
+		c.decks[d.ID] = d.Name
+	}
+	// The name of the default deck depends on the language.
+	c.decks[1] = ""
 }
 
 // plainTable reports whether there is a table of this name. Views, virtual tables and computed
@@ -189,134 +201,6 @@ func (c *collection) each(ctx context.Context, query string, f func() error, int
 		}
 	}
 	return rows.Err()
-}
-
-// settings are the settings of a collection that affect the meaning of its numbers
-// (rslib/src/config/schema11.rs).
-type settings struct {
-	Scheduler float64  `json:"schedVer"`
-	Offset    *float64 `json:"creationOffset"` // minutes west of Greenwich
-}
-
-// Schema 11: JSON in the columns of the only row of col (rslib/src/storage/schema11.sql). Numbers
-// may be strings.
-type (
-	oldType struct {
-		Kind   json.RawMessage `json:"type"`
-		Fields []struct {
-			Name string `json:"name"`
-		} `json:"flds"`
-		Templates []struct {
-			Question string `json:"qfmt"`
-			Answer   string `json:"afmt"`
-		} `json:"tmpls"`
-	}
-	oldDeck struct {
-		Name string `json:"name"`
-	}
-)
-
-func (c *collection) loadOld(ctx context.Context) (settings, error) {
-	var models, decks, conf []byte
-	err := c.row(ctx,
-		"SELECT CAST(COALESCE(models, '') AS BLOB), CAST(COALESCE(decks, '') AS BLOB), CAST(COALESCE(conf, '') AS BLOB) FROM col LIMIT 1", &models, &decks, &conf)
-	if err != nil {
-		return settings{}, err
-	}
-	var s settings
-	_ = json.Unmarshal(conf, &s) // other programs write incomplete packages
-	var types map[int64]oldType
-	if err := json.Unmarshal(models, &types); err != nil {
-		return s, msgTypes.Errorf(err)
-	}
-	for id, old := range types {
-		c.types[id] = old.noteType()
-	}
-	var names map[int64]oldDeck
-	if err := json.Unmarshal(decks, &names); err != nil {
-		return s, msgDecks.Errorf(err)
-	}
-	for id, deck := range names {
-		c.decks[id] = deck.Name
-	}
-	return s, nil
-}
-
-func (old oldType) noteType() *noteType {
-	t := &noteType{cloze: strings.Trim(string(old.Kind), `"`) == "1"}
-	for _, f := range old.Fields {
-		t.fields = append(t.fields, f.Name)
-	}
-	for _, tmpl := range old.Templates {
-		t.templates = append(t.templates, template{parseTemplate(tmpl.Question), parseTemplate(tmpl.Answer)})
-	}
-	return t
-}
-
-// loadModern reads the tables of schema 15 and later
-// (rslib/src/storage/upgrades/schema15_upgrade.sql). The protobuf messages in them are those of
-// proto/anki/notetypes.proto.
-func (c *collection) loadModern(ctx context.Context) (settings, error) {
-	var s settings
-	for _, table := range []string{"fields", "templates", "decks", "config"} {
-		if ok, err := c.plainTable(ctx, table); err != nil || !ok {
-			return s, errors.Join(err, msgNoTable.Errorf(table))
-		}
-	}
-	var id int64
-	var name string
-	var config []byte
-	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(config AS BLOB) FROM notetypes", func() error {
-		if len(c.types) == maxTypes {
-			return msgManyTypes.Errorf()
-		}
-		kind, err := protoNumber(config, 1)
-		c.types[id] = &noteType{cloze: kind == 1}
-		return err
-	}, &id, &config); err != nil {
-		return s, err
-	}
-	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(name AS TEXT) FROM fields ORDER BY ntid, ord",
-		func() error {
-			if t := c.types[id]; t != nil && len(t.fields) < maxTypes {
-				t.fields = append(t.fields, name)
-			}
-			return nil
-		}, &id, &name); err != nil {
-		return s, err
-	}
-	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(config AS BLOB) FROM templates ORDER BY ntid, ord",
-		func() error {
-			question, err := protoText(config, 1)
-			answer, err2 := protoText(config, 2)
-			if t := c.types[id]; t != nil && len(t.templates) < maxTypes {
-				t.templates = append(t.templates, template{parseTemplate(question), parseTemplate(answer)})
-			}
-			return errors.Join(err, err2)
-		}, &id, &config); err != nil {
-		return s, err
-	}
-	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(name AS TEXT) FROM decks", func() error {
-		if len(c.decks) < maxTypes {
-			c.decks[id] = strings.ReplaceAll(name, "\x1f", "::")
-		}
-		return nil
-	}, &id, &name); err != nil {
-		return s, err
-	}
-	return s, c.each(ctx,
-		"SELECT CAST(KEY AS TEXT), CAST(val AS BLOB) FROM config WHERE KEY IN ('schedVer', 'creationOffset')",
-		func() error {
-			var n float64
-			switch err := json.Unmarshal(config, &n); {
-			case err != nil:
-			case name == "schedVer":
-				s.Scheduler = n
-			default:
-				s.Offset = &n
-			}
-			return nil
-		}, &name, &config)
 }
 
 // moment converts a time since 1970, or returns the zero time if it is out of range.

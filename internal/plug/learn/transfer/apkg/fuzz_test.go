@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	notecard "patchbay/internal/plug/learn/card"
 )
 
 func FuzzText(f *testing.F) {
@@ -34,7 +36,7 @@ func FuzzCard(f *testing.F) {
 	f.Add("{{Front}}", "{{Back}}", "q\x1fa", 0, false)
 	f.Fuzz(func(t *testing.T, question, answer, fields string, order int, cloze bool) {
 		kind := &noteType{fields: []string{"Front", "Back", "Extra"}, cloze: cloze,
-			templates: []template{{parseTemplate(question), parseTemplate(answer)}}}
+			templates: []template{{notecard.Parse(question), notecard.Parse(answer)}}}
 		q, a, err := kind.card(strings.Split(fields, "\x1f"), order, map[string]string{"Tags": "x"}, new(int64))
 		if err == nil && (len(q) > 40*maxField || len(a) > 40*maxField) {
 			t.Errorf("%d and %d bytes", len(q), len(a))
@@ -70,7 +72,7 @@ func FuzzDatabase(f *testing.F) {
 			review(1600000000000, 10, 3, 1)),
 		modern(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, "")),
 	} {
-		path, err := unpack(f.Context(), bytes.NewReader(b), int64(len(b)), f.TempDir())
+		_, path, err := unpack(f.Context(), bytes.NewReader(b), int64(len(b)), f.TempDir())
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -97,6 +99,46 @@ func FuzzDatabase(f *testing.F) {
 		var many *TooManyError
 		if err != nil && !errors.Is(err, ErrBroken) && !errors.As(err, &many) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// FuzzMediaNames reads lists of media of both generations.
+func FuzzMediaNames(f *testing.F) {
+	f.Add([]byte(`{"0": "a.png", "x": "b", "-1": "c", "99999999999999999999": "d"}`), false)
+	f.Add(field(1, string(append(field(1, "a.png"), field(255, 7)...))), true)
+	f.Add([]byte("\x0a\xff\xff\xff\xff\x0f"), true)
+	f.Fuzz(func(t *testing.T, list []byte, compressed bool) {
+		names, err := (&archive{compressed: compressed}).mediaNames(list)
+		if err != nil && !errors.Is(err, ErrBroken) {
+			t.Errorf("%v", err)
+		}
+		for at, name := range names {
+			clean := CleanMediaName(name)
+			if at < 0 || len(names) > maxMedia+1 || strings.ContainsAny(clean, "/\\:\x00") || clean != "" &&
+				strings.Trim(clean, ". ") == "" {
+				t.Errorf("%d is %q", at, name)
+			}
+		}
+	})
+}
+
+// FuzzRecords reads parts of the newest generation, and writes them again: what was read stays.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte("\x0a\x04\x00\x00\x80\x3f"), append(field(1, 1), field(4, "about")...))
+	f.Add(append(field(9, 7), field(37, 1)...), []byte("\x0a\xff"))
+	f.Fuzz(func(t *testing.T, options, deck []byte) {
+		r := record{}
+		if fromProto(r, options, optionAttrs) == nil {
+			if err := fromProto(record{}, toProto(r, optionAttrs, rowColumns...), optionAttrs); err != nil {
+				t.Errorf("%x cannot be read again: %v", options, err)
+			}
+		}
+		if r, err := deckRecord(options, deck); err == nil {
+			common, kind := deckProto(r)
+			if _, err := deckRecord(common, kind); err != nil {
+				t.Errorf("%x %x cannot be read again: %v", options, deck, err)
+			}
 		}
 	})
 }

@@ -19,6 +19,7 @@ const (
 	msgDecks        = i18n.Message("its decks: %v")
 	msgManyTypes    = i18n.Message("it has too many note types")
 	msgProto        = i18n.Message("its protobuf cannot be read")
+	msgManyMedia    = i18n.Message("it has more than %d pictures and sounds")
 	msgHours        = i18n.Message("its templates and notes would take hours to show")
 
 	msgTooMany = i18n.Message("the package has more than %d cards")
@@ -26,13 +27,17 @@ const (
 
 // Errors of a card.
 const (
-	msgNoNote   = i18n.Message("its note is missing in the package")
-	msgNoType   = i18n.Message("its note type is missing in the package")
-	msgOrder    = i18n.Message("its number is impossible")
-	msgLongNote = i18n.Message("its note is longer than 4 MiB; pictures belong into Anki's media, not into the text")
-	msgHuge     = i18n.Message("its templates make more than 1 MiB of text, or work too hard for it")
-	msgNoFront  = i18n.Message("it has no words on its front")
-	msgNoBack   = i18n.Message("it has no words on its back")
+	msgNoNote      = i18n.Message("its note is missing in the package")
+	msgNoType      = i18n.Message("its note type is missing in the package")
+	msgOrder       = i18n.Message("its number is impossible")
+	msgLongNote    = i18n.Message("its note is longer than 4 MiB; pictures belong into Anki's media, not into the text")
+	msgHuge        = i18n.Message("its templates make more than 1 MiB of text, or work too hard for it")
+	msgNoFront     = i18n.Message("it has no words on its front")
+	msgMediaLarge  = i18n.Message("it is larger than %d MiB")
+	msgNoFile      = i18n.Message("it is a folder or a link, not a file")
+	msgManyOrphans = i18n.Message("only the first %d rows that belong to no card are kept")
+	msgMediaName   = i18n.Message("its name cannot be used")
+	msgNoBack      = i18n.Message("it has no words on its back")
 )
 
 // broken returns an error about the whole package.

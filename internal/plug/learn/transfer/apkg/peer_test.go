@@ -87,7 +87,7 @@ func TestReadsPeersPackage(t *testing.T) {
 func TestPeerReadsOurs(t *testing.T) {
 	var ours bytes.Buffer
 	zone := time.FixedZone("", 8*60*60)
-	w, err := NewWriter(&ours, Options{Zone: zone, DayStart: 4 * time.Hour, Now: now, Temp: t.TempDir()})
+	w, err := NewWriter(&ours, WriteOptions{Zone: zone, DayStart: 4 * time.Hour, Now: now, Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

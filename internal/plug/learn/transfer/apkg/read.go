@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Read calls each for every card of a package, in the order of creation. Cards that cannot be read
-// are passed to o.OnError. Errors that wrap [ErrBroken] are caused by the file; an error of each is
-// returned unchanged. A hostile package can keep Read busy for minutes, so ctx should have a
-// deadline.
+// Read calls each for every card of a package, in the order of creation, after o.Contents. Cards
+// that cannot be read are passed to o.OnError. Errors that wrap [ErrBroken] are caused by the file;
+// an error of each is returned unchanged. A hostile package can keep Read busy for minutes, so ctx
+// should have a deadline. Media can be opened as long as r can be read.
 func Read(ctx context.Context, r io.ReaderAt, size int64, o Options, each func(Card) error) error {
-	path, err := unpack(ctx, r, size, o.Temp)
+	a, path, err := unpack(ctx, r, size, o.Temp)
 	if err != nil {
 		return err
 	}
@@ -28,31 +28,61 @@ func Read(ctx context.Context, r io.ReaderAt, size int64, o Options, each func(C
 	if err != nil {
 		return err
 	}
+	if o.Contents != nil {
+		warn := func(name string, why error) {
+			if o.OnError != nil {
+				o.OnError(CardError{What: name, Why: why})
+			}
+		}
+		if c.contents.Media, err = a.mediaList(warn); err != nil {
+			return err
+		}
+		if err := c.loadOrphans(ctx, o.orphans, warn); err != nil {
+			return c.broken(ctx, err)
+		}
+		if err := o.Contents(&c.contents); err != nil {
+			return err
+		}
+	}
 	return c.cards(ctx, o, each)
 }
 
-// cardRow is a row of cards with its note.
-type cardRow struct {
-	id, note, order, deck, home, modified        int64
-	phase, queue, due, homeDue, interval, factor int64
-	reps, lapses, left                           int64
-	data, guid, tags, fields, memo               string
-	noteType, noteModified                       int64
-}
-
-const cardsQuery = `SELECT CAST(c.id AS INTEGER), CAST(COALESCE(c.nid, 0) AS INTEGER), CAST(COALESCE(c.ord, 0) AS INTEGER),
-	CAST(COALESCE(c.did, 0) AS INTEGER), CAST(COALESCE(c.odid, 0) AS INTEGER), CAST(COALESCE(c.mod, 0) AS INTEGER),
+const cardsQuery = `SELECT CAST(c.id AS INTEGER), CAST(COALESCE(c.nid, 0) AS INTEGER), CAST(COALESCE(c.did, 0) AS INTEGER),
+	CAST(COALESCE(c.ord, 0) AS INTEGER), CAST(COALESCE(c.mod, 0) AS INTEGER), CAST(COALESCE(c.usn, 0) AS INTEGER),
 	CAST(COALESCE(c.type, 0) AS INTEGER), CAST(COALESCE(c.queue, 0) AS INTEGER), CAST(COALESCE(c.due, 0) AS INTEGER),
-	CAST(COALESCE(c.odue, 0) AS INTEGER), CAST(COALESCE(c.ivl, 0) AS INTEGER), CAST(COALESCE(c.factor, 0) AS INTEGER),
-	CAST(COALESCE(c.reps, 0) AS INTEGER), CAST(COALESCE(c.lapses, 0) AS INTEGER), CAST(COALESCE(c.left, 0) AS INTEGER),
-	CAST(COALESCE(c.data, '') AS TEXT), CAST(COALESCE(n.guid, '') AS TEXT), CAST(COALESCE(n.tags, '') AS TEXT),
-	CAST(COALESCE(n.flds, '') AS TEXT), CAST(COALESCE(n.data, '') AS TEXT), CAST(COALESCE(n.mid, 0) AS INTEGER), CAST(COALESCE(n.mod, 0) AS INTEGER)
+	CAST(COALESCE(c.ivl, 0) AS INTEGER), CAST(COALESCE(c.factor, 0) AS INTEGER), CAST(COALESCE(c.reps, 0) AS INTEGER),
+	CAST(COALESCE(c.lapses, 0) AS INTEGER), CAST(COALESCE(c.left, 0) AS INTEGER), CAST(COALESCE(c.odue, 0) AS INTEGER),
+	CAST(COALESCE(c.odid, 0) AS INTEGER), CAST(COALESCE(c.flags, 0) AS INTEGER), CAST(COALESCE(c.data, '') AS TEXT),
+	CAST(COALESCE(n.id, 0) AS INTEGER), CAST(COALESCE(n.guid, '') AS TEXT), CAST(COALESCE(n.mid, 0) AS INTEGER),
+	CAST(COALESCE(n.mod, 0) AS INTEGER), CAST(COALESCE(n.usn, 0) AS INTEGER), CAST(COALESCE(n.tags, '') AS TEXT),
+	CAST(COALESCE(n.flds, '') AS TEXT), CAST(COALESCE(n.sfld, '') AS TEXT), CAST(COALESCE(n.csum, 0) AS INTEGER),
+	CAST(COALESCE(n.flags, 0) AS INTEGER), CAST(COALESCE(n.data, '') AS TEXT)
 	FROM cards c LEFT JOIN notes n ON n.id = c.nid ORDER BY c.id`
 
+// cardRow is a row of cards with its note.
+type cardRow struct {
+	CardRow
+	note   NoteRow
+	fields string
+}
+
 func (r *cardRow) into() []any {
-	return []any{&r.id, &r.note, &r.order, &r.deck, &r.home, &r.modified, &r.phase, &r.queue, &r.due, &r.homeDue,
-		&r.interval, &r.factor,
-		&r.reps, &r.lapses, &r.left, &r.data, &r.guid, &r.tags, &r.fields, &r.memo, &r.noteType, &r.noteModified}
+	c, n := &r.CardRow, &r.note
+	return []any{&c.ID, &c.Note, &c.Deck, &c.Order, &c.Modified, &c.USN, &c.Type, &c.Queue, &c.Due, &c.Interval,
+		&c.Factor, &c.Reps, &c.Lapses, &c.Left, &c.HomeDue, &c.HomeDeck, &c.Flags, &c.Data,
+		&n.ID, &n.GUID, &n.Type, &n.Modified, &n.USN, &n.Tags, &r.fields, &n.Sort, &n.Checksum, &n.Flags, &n.Data}
+}
+
+// clean makes the texts valid UTF-8 and splits the fields.
+func (r *cardRow) clean() {
+	n := &r.note
+	for _, s := range []*string{&r.Data, &n.GUID, &n.Tags, &n.Sort, &n.Data, &r.fields} {
+		*s = strings.ToValidUTF8(*s, "\ufffd")
+	}
+	n.Fields = strings.Split(r.fields, "\x1f")
+	if n.Sort == n.Fields[0] {
+		n.Sort = ""
+	}
 }
 
 // cards reads the cards and, in parallel on a second connection, the review log in the same order.
@@ -82,13 +112,14 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 		if o.Progress != nil && (n%progressInterval == 0 || n == total) {
 			o.Progress(n, total)
 		}
-		reviews, err := log.forCard(row.id)
+		reviews, others, err := log.forCard(row.ID)
 		if err != nil {
 			return c.broken(ctx, err)
 		}
 		if c.work += int64(len(row.fields)); c.work > maxAllWork {
 			return broken(msgHours)
 		}
+		row.clean()
 		card, why := c.card(&row)
 		if why != nil {
 			if o.OnError != nil {
@@ -96,7 +127,7 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 			}
 			continue
 		}
-		card.Reviews = reviews
+		card.Reviews, card.Others = reviews, others
 		// The log is precise to the millisecond, the card to the second.
 		if n := len(reviews); n > 0 && (card.LastReview.IsZero() ||
 			card.LastReview.Equal(reviews[n-1].At.Truncate(time.Second))) {
@@ -117,38 +148,39 @@ const progressInterval = 500
 
 // card converts a row to a card, or returns why it cannot.
 func (c *collection) card(row *cardRow) (card Card, why error) {
-	t := c.types[row.noteType]
+	t := c.types[row.note.Type]
 	switch {
-	case row.guid == "" && row.fields == "":
+	case row.note.GUID == "" && row.fields == "":
 		return card, msgNoNote.Errorf()
 	case t == nil:
 		return card, msgNoType.Errorf()
-	case row.order < 0 || row.order > math.MaxInt16:
+	case row.Order < 0 || row.Order > math.MaxInt16:
 		return card, msgOrder.Errorf()
 	case len(row.fields) > maxFields:
 		return card, msgLongNote.Errorf()
 	}
-	deck, due := row.deck, row.due
-	if row.home != 0 { // temporarily in a filtered deck
-		deck = row.home
-		if row.homeDue != 0 {
-			due = row.homeDue
+	deck, due := row.CardRow.Deck, row.Due
+	if row.HomeDeck != 0 { // temporarily in a filtered deck
+		deck = row.HomeDeck
+		if row.HomeDue != 0 {
+			due = row.HomeDue
 		}
 	}
 	card = Card{
-		GUID: strings.ToValidUTF8(row.guid, "\ufffd"), Note: row.note, Order: int(row.order),
-		Deck: c.decks[deck], Tags: strings.Fields(strings.ToValidUTF8(row.tags, "\ufffd")),
-		Memo:    strings.ToValidUTF8(row.memo, ""),
-		Created: moment(row.note, time.Millisecond), Updated: moment(max(row.noteModified, row.modified), time.Second),
-		Suspended: row.queue == -1,
-		Interval:  small(row.interval), Reps: small(max(row.reps, 0)), Lapses: small(max(row.lapses, 0)),
-		Left: small(max(row.left, 0) % 1000),
-		Ease: float64(small(row.factor)) / 1000,
+		GUID: row.note.GUID, Note: row.CardRow.Note, Order: int(row.Order),
+		Deck: c.decks[deck], Tags: strings.Fields(row.note.Tags), Memo: row.note.Data,
+		Created:   moment(row.CardRow.Note, time.Millisecond),
+		Updated:   moment(max(row.note.Modified, row.Modified), time.Second),
+		Suspended: row.Queue == -1,
+		Interval:  small(row.Interval), Reps: small(max(row.Reps, 0)), Lapses: small(max(row.Lapses, 0)),
+		Left: small(max(row.Left, 0) % 1000),
+		Ease: float64(small(row.Factor)) / 1000,
+		Row:  row.CardRow, NoteRow: row.note, Day: c.contents.Day,
 	}
-	special := map[string]string{"Tags": fieldHTML(row.tags), "Deck": fieldHTML(card.Deck),
+	special := map[string]string{"Tags": fieldHTML(row.note.Tags), "Deck": fieldHTML(card.Deck),
 		"Subdeck": fieldHTML(card.Deck), "Type": "", "Card": "", "CardFlag": ""}
 	var err error
-	card.Question, card.Answer, err = t.card(strings.Split(row.fields, "\x1f"), card.Order, special, &c.work)
+	card.Question, card.Answer, err = t.card(row.note.Fields, card.Order, special, &c.work)
 	switch {
 	case err != nil:
 		return card, err
@@ -166,18 +198,18 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 const firstMoment = 1_000_000_000
 
 func (c *collection) state(card *Card, row *cardRow, due int64) {
-	card.Phase = Phase(row.phase)
+	card.Phase = Phase(row.Type)
 	switch {
-	case row.phase < 1 || row.phase > 3:
+	case row.Type < 1 || row.Type > 3:
 		card.Phase = New
-	case row.phase == 2 || due < firstMoment:
-		card.Due = c.created + int64(small(due))
+	case row.Type == 2 || due < firstMoment:
+		card.Due = c.contents.Day + int64(small(due))
 	default:
 		card.DueAt = moment(due, time.Second)
 	}
 	// Programs write a field as text or as a number; a field of the wrong type is ignored alone.
 	var data map[string]json.RawMessage
-	if json.Unmarshal([]byte(row.data), &data) != nil {
+	if json.Unmarshal([]byte(row.Data), &data) != nil {
 		return
 	}
 	var custom string
@@ -204,7 +236,7 @@ type reviewLog struct {
 	conn    *sql.Conn
 	rows    *sql.Rows
 	oldEase bool
-	row     struct{ id, card, ease, interval, last, factor, took, kind int64 }
+	row     LogRow
 	more    bool // row is valid and belongs to a later card
 }
 
@@ -215,7 +247,7 @@ func (c *collection) openLog(ctx context.Context) (*reviewLog, error) {
 	}
 	l := &reviewLog{conn: conn, oldEase: c.oldEase}
 	l.rows, err = conn.QueryContext(ctx,
-		`SELECT CAST(id AS INTEGER), CAST(COALESCE(cid, 0) AS INTEGER), CAST(COALESCE(ease, 0) AS INTEGER),
+		`SELECT CAST(id AS INTEGER), CAST(COALESCE(cid, 0) AS INTEGER), CAST(COALESCE(usn, 0) AS INTEGER), CAST(COALESCE(ease, 0) AS INTEGER),
 		CAST(COALESCE(ivl, 0) AS INTEGER), CAST(COALESCE(lastIvl, 0) AS INTEGER), CAST(COALESCE(factor, 0) AS INTEGER),
 		CAST(COALESCE(time, 0) AS INTEGER), CAST(COALESCE(type, 0) AS INTEGER) FROM revlog ORDER BY cid, id`)
 	if err != nil {
@@ -234,23 +266,26 @@ func (l *reviewLog) next() error {
 	if l.more = l.rows.Next(); !l.more {
 		return l.rows.Err()
 	}
-	return l.rows.Scan(&l.row.id, &l.row.card, &l.row.ease, &l.row.interval, &l.row.last, &l.row.factor, &l.row.took,
-		&l.row.kind)
+	r := &l.row
+	return l.rows.Scan(&r.ID, &r.Card, &r.USN, &r.Ease, &r.Interval, &r.Last, &r.Factor, &r.Took, &r.Kind)
 }
 
-// forCard returns the answers of one card. Cards must be requested in the order of their IDs;
-// answers of deleted cards are skipped.
-func (l *reviewLog) forCard(card int64) ([]ReviewEntry, error) {
-	var list []ReviewEntry
-	for l.more && l.row.card <= card {
-		if a, ok := l.entry(); ok && l.row.card == card && len(list) < maxReviews {
-			list = append(list, a)
+// forCard returns the answers of one card, and the rows that are no answers. Cards must be
+// requested in the order of their IDs; rows of deleted cards are skipped.
+func (l *reviewLog) forCard(card int64) (list []ReviewEntry, others []LogRow, err error) {
+	for l.more && l.row.Card <= card {
+		if l.row.Card == card && len(list)+len(others) < maxReviews {
+			if a, ok := l.entry(); ok {
+				list = append(list, a)
+			} else if l.row.ID > 0 {
+				others = append(others, l.row)
+			}
 		}
 		if err := l.next(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return list, nil
+	return list, others, nil
 }
 
 // Kinds of rows in revlog beyond the numbers of phases (rslib/src/revlog/mod.rs, RevlogReviewKind).
@@ -259,18 +294,19 @@ const (
 	kindManual   = 4 // and above: the due date was set by hand or by a program
 )
 
+// entry converts a row to an answer, unless it is none.
 func (l *reviewLog) entry() (ReviewEntry, bool) {
 	r := &l.row
-	if r.kind < 0 || r.kind >= kindManual || r.kind == kindFiltered && r.factor == 0 || r.ease < 1 || r.ease > 4 {
+	if r.Kind < 0 || r.Kind >= kindManual || r.Kind == kindFiltered && r.Factor == 0 || r.Ease < 1 || r.Ease > 4 {
 		return ReviewEntry{}, false
 	}
-	a := ReviewEntry{At: moment(r.id, time.Millisecond), Ease: int(r.ease),
-		Took:     time.Duration(min(max(r.took, 0), 24*60*60*1000)) * time.Millisecond,
-		Interval: small(max(r.interval, 0)), Last: small(max(r.last, 0))}
-	if l.oldEase && r.ease > 1 && (r.kind == 0 || r.kind == 2) {
-		a.Ease = min(int(r.ease)+1, 4)
+	if l.oldEase && r.Ease > 1 && (r.Kind == 0 || r.Kind == 2) {
+		r.Ease = min(r.Ease+1, 4)
 	}
-	switch r.kind {
+	a := ReviewEntry{At: moment(r.ID, time.Millisecond), Ease: int(r.Ease), Row: *r,
+		Took:     time.Duration(min(max(r.Took, 0), 24*60*60*1000)) * time.Millisecond,
+		Interval: small(max(r.Interval, 0)), Last: small(max(r.Last, 0))}
+	switch r.Kind {
 	case 0:
 		a.Phase = Learning
 	case 2:

@@ -1,17 +1,18 @@
 package apkg
 
 import (
-	"archive/zip"
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,14 +23,20 @@ const maxMemo = 200
 // Writer writes a package. It must be used by one goroutine only.
 type Writer struct {
 	w    io.Writer
-	o    Options
+	o    WriteOptions
 	path string // of the database
 	db   *sql.DB
 	tx   *sql.Tx
 	note, card, review,
 	moveStmt *sql.Stmt
 
-	decks map[string]int64
+	decks map[string]int64 // by name
+	types map[int64]bool   // that notes have
+	// used are the decks of Base that cards have, or all.
+	used map[int64]bool
+	// notes are the ids of written notes by their GUIDs.
+	notes map[string]int64
+	tags  map[string]bool
 	// free maps a used ID to the next one to try: IDs are milliseconds, and many rows have the same
 	// time.
 	free  map[int64]int64
@@ -41,13 +48,19 @@ type Writer struct {
 
 // NewWriter starts a package that Close writes to w. Until then it is a temporary file, which only
 // Close removes.
-func NewWriter(w io.Writer, o Options) (*Writer, error) {
+func NewWriter(w io.Writer, o WriteOptions) (*Writer, error) {
 	file, err := os.CreateTemp(o.Temp, "patchbay-anki-*.db")
 	if err != nil {
 		return nil, err
 	}
 	p := &Writer{w: w, o: o, path: file.Name(), decks: map[string]int64{"": 1}, free: make(map[int64]int64),
+		types: map[int64]bool{}, used: map[int64]bool{}, notes: map[string]int64{}, tags: map[string]bool{},
 		first: math.MaxInt64, now: o.Now}
+	for _, d := range o.Base.Decks {
+		if d.ID != 1 {
+			p.decks[d.Name] = d.ID
+		}
+	}
 	if p.now.IsZero() {
 		p.now = time.Now()
 	}
@@ -68,10 +81,11 @@ func (p *Writer) begin() error {
 		return err
 	}
 	for stmt, query := range map[**sql.Stmt]string{
-		&p.note:     "INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, 0, ?)",
-		&p.card:     "INSERT OR IGNORE INTO cards VALUES (?, ?, ?, 0, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)",
-		&p.review:   "INSERT OR IGNORE INTO revlog VALUES (?, ?, -1, ?, ?, ?, ?, ?, ?)",
-		&p.moveStmt: "UPDATE cards SET due = due - ? WHERE type = 2 OR type IN (1, 3) AND due < 1000000000",
+		&p.note:   "INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		&p.card:   "INSERT OR IGNORE INTO cards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		&p.review: "INSERT OR IGNORE INTO revlog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		// In a filtered deck, due is a position.
+		&p.moveStmt: "UPDATE cards SET due = due - ? WHERE odid = 0 AND (type = 2 OR type IN (1, 3) AND due < 1000000000)",
 	} {
 		if *stmt, err = p.tx.Prepare(query); err != nil {
 			return err
@@ -80,7 +94,7 @@ func (p *Writer) begin() error {
 	return nil
 }
 
-// Write adds a card, as a note of its own.
+// Write adds a card, as a note of two plain texts of its own.
 func (p *Writer) Write(c Card) error {
 	if p.err == nil {
 		p.err = p.add(c)
@@ -95,36 +109,149 @@ func (p *Writer) add(c Card) error {
 	if c.Updated.IsZero() {
 		c.Updated = c.Created
 	}
-	p.count++
+	p.types[TypeID] = true
 	question, answer := fieldHTML(c.Question), fieldHTML(c.Answer)
-	note, err := p.insert(p.note, c.Created, func(id int64) []any {
-		return []any{id, c.GUID, typeID, c.Updated.Unix(), joinTags(c.Tags), question + "\x1f" + answer, c.Question,
-			checksum(c.Question), cut(c.Memo, maxMemo)}
+	note, err := p.addNote(NoteRow{ID: c.Created.UnixMilli(), GUID: c.GUID, Type: TypeID, Modified: c.Updated.Unix(),
+		USN: -1, Tags: JoinTags(c.Tags), Fields: []string{question, answer}, Sort: c.Question,
+		Checksum: checksum(c.Question), Data: cut(c.Memo, maxMemo)})
+	if err != nil {
+		return err
+	}
+	c.Row = CardRow{}
+	return p.addCard(&c, note, p.row(&c))
+}
+
+// WriteNote adds a note of a type of Base, once. Its cards follow.
+func (p *Writer) WriteNote(n NoteRow) error {
+	if _, done := p.notes[n.GUID]; !done && p.err == nil {
+		p.types[n.Type] = true
+		var id int64
+		if id, p.err = p.addNote(n); p.err == nil {
+			p.notes[n.GUID] = id
+		}
+	}
+	return p.err
+}
+
+// SetTags changes the tags of a written note.
+func (p *Writer) SetTags(guid, tags string) error {
+	if p.err == nil {
+		p.addTags(tags)
+		_, p.err = p.tx.Exec("UPDATE notes SET tags = ? WHERE id = ?", tags, p.notes[guid])
+	}
+	return p.err
+}
+
+func (p *Writer) addTags(tags string) {
+	for tag := range strings.FieldsSeq(tags) {
+		p.tags[tag] = true
+	}
+}
+
+// WriteCard adds a card of the note with the GUID of c.NoteRow. If asRead is true, the card has the
+// columns of c.Row, only with the deck and the flags of c, otherwise those that follow from the
+// state in c, and of c.Row what they do not determine. Reviews with a row get it.
+func (p *Writer) WriteCard(c Card, asRead bool) error {
+	if p.err != nil {
+		return p.err
+	}
+	note, ok := p.notes[c.NoteRow.GUID]
+	if !ok {
+		p.err = msgNoNote.Errorf()
+		return p.err
+	}
+	if c.Updated.IsZero() {
+		c.Updated = p.now
+	}
+	row := p.rawRow(&c)
+	if !asRead {
+		row = p.row(&c)
+	}
+	p.err = p.addCard(&c, note, row)
+	return p.err
+}
+
+// rawRow returns the row that was read, in this collection.
+func (p *Writer) rawRow(c *Card) CardRow {
+	p.count++
+	row := c.Row
+	home := p.deck(c.Deck)
+	filtered := row.HomeDeck != 0
+	if filtered {
+		row.HomeDeck = home
+		if row.HomeDue != 0 && row.HomeDue < firstMoment && row.Type != int64(New) {
+			row.HomeDue += c.Day - p.o.Base.Day
+		}
+		if !p.hasDeck(row.Deck) {
+			filtered, row.HomeDeck, row.Due, row.HomeDue = false, 0, row.HomeDue, 0
+			row.Queue = max(row.Queue, min(row.Type, 2))
+		}
+	}
+	if filtered {
+		p.used[row.Deck] = true
+		return row
+	}
+	row.Deck = home
+	steps := row.Type == int64(Learning) || row.Type == int64(Relearning)
+	if row.Type == int64(Review) || steps && row.Due < firstMoment {
+		row.Due += c.Day
+		p.first = min(p.first, row.Due)
+	}
+	return row
+}
+
+func (p *Writer) hasDeck(id int64) bool {
+	return slices.ContainsFunc(p.o.Base.Decks, func(d Part) bool { return d.ID == id })
+}
+
+func (p *Writer) addNote(n NoteRow) (int64, error) {
+	p.addTags(n.Tags)
+	sort := n.Sort
+	if sort == "" && len(n.Fields) > 0 {
+		sort = n.Fields[0]
+	}
+	return p.insert(p.note, n.ID, func(id int64) []any {
+		return []any{id, n.GUID, n.Type, n.Modified, n.USN, n.Tags, strings.Join(n.Fields, "\x1f"), sort, n.Checksum,
+			n.Flags, n.Data}
+	})
+}
+
+func (p *Writer) addCard(c *Card, note int64, r CardRow) error {
+	card, err := p.insert(p.card, r.ID, func(id int64) []any {
+		return []any{id, note, r.Deck, r.Order, r.Modified, r.USN, r.Type, r.Queue, r.Due, r.Interval, r.Factor, r.Reps,
+			r.Lapses, r.Left, r.HomeDue, r.HomeDeck, r.Flags, r.Data}
 	})
 	if err != nil {
 		return err
 	}
-	row := p.row(&c)
-	card, err := p.insert(p.card, c.Created, func(id int64) []any {
-		return []any{id, note, p.deck(c.Deck), c.Updated.Unix(), row.phase, row.queue, row.due, row.interval,
-			row.factor, row.reps, row.lapses, row.left, row.data}
-	})
-	if err != nil {
-		return err
+	for _, e := range c.Reviews {
+		l := e.Row
+		if l.ID == 0 {
+			l = LogRow{ID: e.At.UnixMilli(), USN: -1, Ease: int64(e.Ease), Interval: int64(e.Interval),
+				Last: int64(e.Last), Factor: r.Factor, Took: e.Took.Milliseconds(), Kind: int64(e.Phase) - 1}
+		}
+		if err := p.addLog(card, l); err != nil {
+			return err
+		}
 	}
-	for _, r := range c.Reviews {
-		if _, err := p.insert(p.review, r.At, func(id int64) []any {
-			return []any{id, card, r.Ease, r.Interval, r.Last, row.factor, r.Took.Milliseconds(), int(r.Phase) - 1}
-		}); err != nil {
+	for _, l := range c.Others {
+		if err := p.addLog(card, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insert inserts a row with the first free ID at or after a time.
-func (p *Writer) insert(stmt *sql.Stmt, at time.Time, row func(id int64) []any) (int64, error) {
-	base := max(at.UnixMilli(), 1)
+func (p *Writer) addLog(card int64, l LogRow) error {
+	_, err := p.insert(p.review, l.ID, func(id int64) []any {
+		return []any{id, card, l.USN, l.Ease, l.Interval, l.Last, l.Factor, l.Took, l.Kind}
+	})
+	return err
+}
+
+// insert inserts a row with the first free ID at or after one.
+func (p *Writer) insert(stmt *sql.Stmt, base int64, row func(id int64) []any) (int64, error) {
+	base = max(base, 1)
 	id := max(base, p.free[base])
 	for ; ; id++ {
 		res, err := stmt.Exec(row(id)...)
@@ -145,71 +272,128 @@ func (p *Writer) insert(stmt *sql.Stmt, at time.Time, row func(id int64) []any) 
 
 // row converts a card's state to Anki's columns (rslib/src/card/mod.rs). Dates are counted from
 // 1970 until Close knows the first one.
-func (p *Writer) row(c *Card) cardRow {
-	r := cardRow{phase: int64(c.Phase), queue: int64(c.Phase), interval: int64(c.Interval),
-		factor: int64(c.Ease * 1000), reps: int64(c.Reps), lapses: int64(c.Lapses), data: cardData(c)}
-	if r.factor == 0 {
-		r.factor = 2500
+func (p *Writer) row(c *Card) CardRow {
+	p.count++
+	r := CardRow{ID: c.Row.ID, Deck: p.deck(c.Deck), Order: c.Row.Order, Modified: c.Updated.Unix(), USN: -1,
+		Type: int64(c.Phase), Queue: int64(c.Phase), Interval: int64(c.Interval), Factor: int64(c.Ease * 1000),
+		Reps: int64(c.Reps), Lapses: int64(c.Lapses), Flags: c.Row.Flags, Data: cardData(c)}
+	if r.ID == 0 {
+		r.ID = c.Created.UnixMilli()
+	}
+	if r.Factor == 0 {
+		if r.Factor = c.Row.Factor; r.Factor == 0 {
+			r.Factor = 2500
+		}
 	}
 	switch c.Phase {
 	case New:
-		r.due, r.factor, r.interval = int64(p.count), 0, 0
+		r.Due, r.Factor, r.Interval = int64(p.count), 0, 0
 	case Review:
-		r.due, r.interval = c.Due, max(r.interval, 1)
+		r.Due, r.Interval = c.Due, max(r.Interval, 1)
 		p.first = min(p.first, c.Due)
 	default:
-		r.queue, r.due, r.left = 1, c.DueAt.Unix(), int64(max(c.Left, 1))*1001
+		r.Queue, r.Due, r.Left = 1, c.DueAt.Unix(), int64(max(c.Left, 1))*1001
 		if c.DueAt.IsZero() { // a step of whole days
-			r.queue, r.due = 3, c.Due
+			r.Queue, r.Due = 3, c.Due
 			p.first = min(p.first, c.Due)
 		}
 	}
 	if c.Suspended {
-		r.queue = -1
+		r.Queue = -1
 	}
 	return r
 }
 
-// cardData returns the JSON that Anki keeps in the column data (rslib/src/storage/card/data.rs).
+// cardData returns the JSON that Anki keeps in the column data (rslib/src/storage/card/data.rs),
+// with what was read in it.
 func cardData(c *Card) string {
-	var d struct {
-		Stability  float64 `json:"s,omitempty"`
-		Difficulty float64 `json:"d,omitempty"`
-		Last       int64   `json:"lrt,omitempty"`
-		Custom     string  `json:"cd,omitempty"`
+	d := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(c.Row.Data), &d)
+	set := func(name string, value any, has bool) {
+		delete(d, name)
+		if text, err := json.Marshal(value); has && err == nil {
+			d[name] = text
+		}
 	}
-	if c.Phase != New && c.Stability > 0 && c.Difficulty > 0 {
-		d.Stability, d.Difficulty = c.Stability, c.Difficulty
+	known := c.Phase != New && c.Stability > 0 && c.Difficulty > 0
+	set("s", c.Stability, known)
+	set("d", c.Difficulty, known)
+	set("lrt", c.LastReview.Unix(), !c.LastReview.IsZero())
+	var text string
+	_ = json.Unmarshal(d["cd"], &text)
+	custom := map[string]json.RawMessage{}
+	if _ = json.Unmarshal([]byte(text), &custom); c.Mark != "" || custom["learn"] != nil {
+		delete(custom, "learn")
+		if c.Mark != "" {
+			custom["learn"], _ = json.Marshal(cut(c.Mark, 40))
+		}
+		inner, _ := json.Marshal(custom)
+		set("cd", string(inner), len(custom) > 0)
 	}
-	if !c.LastReview.IsZero() {
-		d.Last = c.LastReview.Unix()
-	}
-	if c.Mark != "" {
-		mark, _ := json.Marshal(map[string]string{"learn": cut(c.Mark, 40)})
-		d.Custom = string(mark)
-	}
-	b, err := json.Marshal(d)
-	if err != nil || string(b) == "{}" {
+	return joinData(d)
+}
+
+// dataNames are the attributes of the column data, in Anki's order.
+var dataNames = []string{"pos", "s", "d", "dr", "decay", "lrt", "cd"}
+
+func joinData(d map[string]json.RawMessage) string {
+	if len(d) == 0 {
 		return ""
 	}
-	return string(b)
+	names := slices.Sorted(maps.Keys(d))
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(uint(slices.Index(dataNames, a)), uint(slices.Index(dataNames, b)))
+	})
+	var b strings.Builder
+	for i, name := range names {
+		key, _ := json.Marshal(name)
+		b.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(d[name])
+	}
+	return b.String() + "}"
 }
 
 // deck returns a deck's ID, which is derived from its name, so that later packages have the same.
 func (p *Writer) deck(name string) int64 {
-	if id, ok := p.decks[name]; ok {
+	id, ok := p.decks[name]
+	if ok && p.used[id] {
 		return id
 	}
-	if i := strings.LastIndex(name, "::"); i > 0 {
-		p.deck(name[:i]) // the parent deck must exist
+	if !ok {
+		id = FreeDeckID(name, p.o.Base.Decks)
+		p.decks[name] = id
 	}
-	sum := sha256.Sum256([]byte(name))
-	id := int64(binary.BigEndian.Uint64(sum[:])>>22) + 1_000_000_000_000 // within JavaScript's safe integers
-	p.decks[name] = id
+	p.used[id] = true
+	p.parents(name)
 	return id
 }
 
-func joinTags(tags []string) string {
+// maxDeckName limits the names of decks that get the decks above them, in bytes: each level is a
+// deck with its whole name, which would make a package of one name with thousands of levels huge.
+const maxDeckName = 1000
+
+// parents makes the decks above one: Anki has none without them.
+func (p *Writer) parents(name string) {
+	if i := strings.LastIndex(name, "::"); i > 0 && len(name) <= maxDeckName {
+		p.deck(name[:i])
+	}
+}
+
+// FreeDeckID derives the ID of a new deck from its name. None of the decks there are has it: one
+// that was renamed keeps the ID of its old name.
+func FreeDeckID(name string, there []Part) int64 {
+	sum := sha256.Sum256([]byte(name))
+	id := int64(binary.BigEndian.Uint64(sum[:])>>22) + 1_000_000_000_000 // within JavaScript's safe integers
+	for slices.ContainsFunc(there, func(d Part) bool { return d.ID == id }) {
+		id++
+	}
+	return id
+}
+
+// JoinTags returns the tags as the column of a note has them.
+func JoinTags(tags []string) string {
 	if len(tags) == 0 {
 		return ""
 	}
@@ -242,11 +426,24 @@ func (p *Writer) Close() error {
 }
 
 func (p *Writer) finish() error {
+	if p.o.Whole {
+		if err := p.writeOrphans(); err != nil {
+			return err
+		}
+	}
 	created := p.beginning()
-	if _, err := p.moveStmt.Exec(dateOf(created)); err != nil {
+	day := dateOf(created)
+	if p.o.Base.Created != 0 {
+		created, day = time.Unix(p.o.Base.Created, 0).In(p.o.zone()), p.o.Base.Day
+	}
+	if _, err := p.moveStmt.Exec(day); err != nil {
 		return err
 	}
-	if err := p.writeCol(created); err != nil {
+	write := p.writeCol
+	if p.o.Newest {
+		write = p.writeTables
+	}
+	if err := write(created); err != nil {
 		return err
 	}
 	if _, err := p.tx.Exec(indexes); err != nil {
@@ -272,28 +469,6 @@ func (p *Writer) beginning() time.Time {
 	y, m, d := day.Date()
 	start := time.Date(y, m, d-int(min(back, 36500)), 0, 0, 0, 0, p.o.zone())
 	return start.Add(min(max(p.o.DayStart, 0), 12*time.Hour))
-}
-
-func (p *Writer) pack() error {
-	in, err := os.Open(p.path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	archive := zip.NewWriter(p.w)
-	for _, file := range []struct {
-		name    string
-		content io.Reader
-	}{{"collection.anki2", in}, {"media", strings.NewReader("{}")}} {
-		out, err := archive.CreateHeader(&zip.FileHeader{Name: file.name, Method: zip.Deflate, Modified: p.now})
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, file.content); err != nil {
-			return fmt.Errorf("write %s: %w", file.name, err)
-		}
-	}
-	return archive.Close()
 }
 
 // discard removes the temporary file.

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// BulkBatch is how many points of a bulk edit change in one transaction, so that other writers get
+// their turn.
+const BulkBatch = 250
+
+// BulkPart is a part of the last bulk edit of a person, which can be undone.
+type BulkPart struct {
+	ID      string // of the edit; greater than those of earlier ones
+	Part    int
+	Edit    json.RawMessage // what was done
+	Changes json.RawMessage // what the points were before and after
+	N       int             // number of points
+	Until   time.Time       // when it is forgotten
+}
+
+// ChangeMany changes points by their numbers, at most [BulkBatch], in one transaction. f changes
+// them as in [Learn.Change], and sets Unchanged of those that stay as they are; it returns the part
+// of the edit to store, or nil. If it fails, nothing is written. It may be called more than once.
+// Missing points are left out. A part that replaces names is deleted; nil: none.
+func (t Learn) ChangeMany(ctx context.Context, person string, numbers []int64,
+	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
+	if len(numbers) > BulkBatch {
+		return errors.New("too many points for one transaction")
+	}
+	for try := 0; ; try++ {
+		err := retryDeadlock(func() error {
+			return t.db.tx(ctx, func(tx *sql.Tx) error {
+				if err := t.db.lockPerson(ctx, tx, person); err != nil {
+					return err
+				}
+				return t.changeMany(ctx, tx, person, numbers, f, replaces)
+			})
+		})
+		if !errors.Is(err, errStale) || try == maxRetries {
+			return err
+		}
+	}
+}
+
+func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, numbers []int64,
+	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
+	changes, err := readChanges(ctx, tx, person, numbers)
+	if err != nil {
+		return err
+	}
+	part, err := f(changes)
+	if err != nil {
+		return err
+	}
+	var d learnDeltas
+	for _, c := range changes {
+		if c.Unchanged {
+			continue
+		}
+		if err := c.writePoint(ctx, t.db, &d); err != nil {
+			return err
+		}
+	}
+	if err := d.write(ctx, t.db, tx, person); err != nil {
+		return err
+	}
+	if replaces != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id = $2 AND part = $3`, person,
+			replaces.ID, replaces.Part); err != nil {
+			return err
+		}
+	}
+	if part == nil {
+		return nil
+	}
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		sanitizeArgs([]any{person, part.ID, part.Part, string(part.Edit), string(part.Changes), part.N,
+			millis(part.Until)})...)
+	return err
+}
+
+// readChanges reads points with their plans, in the order of their numbers.
+func readChanges(ctx context.Context, tx *sql.Tx, person string, numbers []int64) ([]*PointChange, error) {
+	var out []*PointChange
+	byNumber := map[int64]*PointChange{}
+	for chunk := range slices.Chunk(numbers, inListSize) {
+		err := scanAll(ctx, tx, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+inPlaceholders(1)+
+			`) AND staged IS NULL ORDER BY number`, inArgs(chunk), func(s scanner) error {
+			p, err := readPoint(s)
+			if err != nil || p.Person != person {
+				return err
+			}
+			c := &PointChange{Point: p, before: p, tx: tx}
+			c.before.Tags = slices.Clone(p.Tags)
+			out, byNumber[p.Number] = append(out, c), c
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = scanAll(ctx, tx, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point IN (`+inPlaceholders(1)+
+			`) ORDER BY point, number, created_at`, inArgs(chunk), func(s scanner) error {
+			v, err := readSitting(s)
+			if c := byNumber[v.Point]; err == nil && c != nil {
+				c.Sittings = append(c.Sittings, v)
+				c.sittingsBefore = append(c.sittingsBefore, v)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ForgetBulk forgets a person's bulk edits before one with an ID, so that only the last can be
+// undone.
+func (t Learn) ForgetBulk(ctx context.Context, person, before string) error {
+	_, err := t.db.exec(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, before)
+	return err
+}
+
+// ForgetOldBulks forgets the bulk edits of all people that cannot be undone any more.
+func (t Learn) ForgetOldBulks(ctx context.Context, now time.Time) error {
+	_, err := t.db.exec(ctx, `DELETE FROM learn_bulk WHERE until_at < $1`, millis(now))
+	return err
+}
+
+// LastBulk returns the first part, the number of parts and the number of points of the last bulk
+// edit of a person that can be undone at a time. It returns [ErrNotFound] if there is none.
+func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (first BulkPart, points int, err error) {
+	first, err = one(ctx, t.db, readBulkPart, `SELECT id, part, edit, changes, n, until_at FROM learn_bulk
+		WHERE person = $1 AND until_at >= $2 ORDER BY id DESC, part LIMIT 1`, person, millis(now))
+	if err != nil {
+		return first, 0, err
+	}
+	points, err = one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) },
+		`SELECT COALESCE(SUM(n), 0) FROM learn_bulk WHERE person = $1 AND id = $2`, person, first.ID)
+	return first, points, err
+}
+
+func readBulkPart(s scanner) (b BulkPart, err error) {
+	var edit, changes string
+	var until int64
+	err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until)
+	b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
+	return b, err
+}
+
+// NumbersByID returns the numbers of points by their IDs: those in the trash, or the others. What
+// is missing is left out.
+func (t Learn) NumbersByID(ctx context.Context, person string, ids []string, trash bool) (map[string]int64, error) {
+	type row struct {
+		id     string
+		number int64
+	}
+	out := make(map[string]int64, len(ids))
+	state := `IS NULL`
+	if trash {
+		state = `IS NOT NULL`
+	}
+	for chunk := range slices.Chunk(ids, inListSize) {
+		rows, err := all(ctx, t.db, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.number) },
+			`SELECT id, number FROM learn_points WHERE id IN (`+inPlaceholders(1)+`) AND person = $`+
+				strconv.Itoa(inListSize+1)+` AND staged IS NULL AND deleted_at `+state,
+			sanitizeArgs(append(inArgs(chunk), person))...)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			out[r.id] = r.number
+		}
+	}
+	return out, nil
+}

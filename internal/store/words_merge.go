@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"patchbay/internal/netx"
+)
+
+const (
+	// mergePages is how many pages of the search index are written in one transaction of the
+	// merger: writers wait about 2 ms for it, most of which is the commit.
+	mergePages = 4
+	// maxMergePages is the same after idleMerges transactions in which nobody else wrote.
+	maxMergePages = 16
+	idleMerges    = 20
+)
+
+// wordsMerger merges the segments of SQLite's search index, a few pages at a time. Each write of
+// words makes a segment, and searches read all of them. FTS5 would merge them by itself, but 64
+// pages for each level of segments within a write that happens to be the one
+// (https://sqlite.org/fts5.html#the_automerge_configuration_option), which took it up to 90 ms.
+type wordsMerger struct {
+	db    *DB
+	wrote chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// newWordsMerger starts a merger. Segments are still merged by writers when there are 16 on one
+// level, in case the merger is too slow.
+func newWordsMerger(ctx context.Context, db *DB) (*wordsMerger, error) {
+	var set bool // it is stored in the database
+	err := db.r.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM learn_words_config WHERE k = 'automerge' AND v = 0)`).Scan(&set)
+	if err == nil && !set {
+		_, err = db.w.ExecContext(ctx, `INSERT INTO learn_words (learn_words, rank) VALUES ('automerge', 0)`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &wordsMerger{db: db, wrote: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	go m.run(ctx)
+	return m, nil
+}
+
+// wake tells the merger that words are being written. It is nil for PostgreSQL.
+func (m *wordsMerger) wake() {
+	if m == nil {
+		return
+	}
+	select {
+	case m.wrote <- struct{}{}:
+	default:
+	}
+}
+
+func (m *wordsMerger) run(ctx context.Context) {
+	defer close(m.done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wrote:
+			m.mergeAll(ctx) //nolint:errcheck // the next write wakes it again
+		}
+	}
+}
+
+// mergeAll merges until nothing is left to be merged. After each transaction it pauses for as long
+// as that took: another process that waits for the lock of the file tries again only from time to
+// time (https://sqlite.org/c3ref/busy_timeout.html), and would find it taken each time.
+func (m *wordsMerger) mergeAll(ctx context.Context) error {
+	for alone := 0; ; {
+		pages := mergePages
+		if alone >= idleMerges {
+			pages = maxMergePages
+		}
+		before, began := m.db.written.Load(), time.Now()
+		// A transaction ends before the database is closed: what is cancelled is rolled back later.
+		more, err := m.merge(context.WithoutCancel(ctx), pages)
+		if err != nil || !more {
+			return err
+		}
+		if err := netx.Wait(ctx, time.Since(began)); err != nil {
+			return err
+		}
+		if alone++; m.db.written.Load() != before+1 {
+			alone = 0
+		}
+	}
+}
+
+// merge merges some pages, and reports whether there were any.
+func (m *wordsMerger) merge(ctx context.Context, pages int) (more bool, err error) {
+	tx, err := m.db.w.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() //nolint:errcheck // it is committed below
+	before, err := changes(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO learn_words (learn_words, rank) VALUES ('merge', $1)`, pages)
+	if err != nil {
+		return false, err
+	}
+	after, err := changes(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	// The command itself is one change.
+	if more = after-before > 1; !more {
+		return false, nil
+	}
+	m.db.written.Add(1)
+	return true, tx.Commit()
+}
+
+// changes returns the number of rows that the connection has changed.
+func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+	return n, tx.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&n)
+}
+
+func (m *wordsMerger) close() {
+	if m != nil {
+		m.stop()
+		<-m.done
+	}
+}
