@@ -33,7 +33,7 @@ var allowedImports = map[string][]string{
 	"tracing":           {"check", "i18n"},
 	"i18n/translations": {"i18n"}, // only programs need it
 	"service":           {"i18n", "netx"}, "upgrade": {"i18n"},
-	"licenses": nil, "plain": {"i18n"}, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
+	"licenses": nil, "plain": {"i18n"}, "porttest": nil, "proxytest": nil, "slowtest": {"plug/xiaozhi/sim"},
 
 	"relay": {"i18n"}, "webpush": nil,
 

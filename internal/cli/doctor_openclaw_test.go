@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/porttest"
 )
 
 // farGateway returns a simulated gateway with the agents main and cook, which sends the given
@@ -54,7 +55,7 @@ func TestDoctorOnAgents(t *testing.T) {
 		}
 	}
 	good := farGateway(t, clienttest.Options{}, nil)
-	check("url=ws://"+free(t), "fail The gateway cannot be reached.")
+	check("url=ws://"+porttest.Refused(t), "fail The gateway cannot be reached.")
 	if got := d.found("bot 2 (claw)"); !strings.HasSuffix(got, "patchbay bot set 2 url=ws://HOST:18789") {
 		t.Errorf("the advice is %s", got)
 	}
@@ -240,7 +241,7 @@ func TestDoctorOnShims(t *testing.T) {
 		"warn a gateway answers; whether devices join it is known only while the server runs → Start it with: patchbay serve") {
 		t.Errorf("without a server: %s", got)
 	}
-	d.ok("shim", "set", "home", "url=ws://"+free(t))
+	d.ok("shim", "set", "home", "url=ws://"+porttest.Refused(t))
 	if got := d.found("gateway home"); !strings.HasPrefix(got, "fail nothing listens there (connection refused)") ||
 		!strings.HasSuffix(got, "patchbay shim set home url=ws://HOST:18789") {
 		t.Errorf("without a gateway: %s", got)

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/check"
 	"patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/porttest"
 	"patchbay/internal/store"
 )
 
@@ -150,7 +151,7 @@ func TestDoctorFindsALostKey(t *testing.T) {
 
 func TestDoctorFindsADeadServer(t *testing.T) {
 	d := withParrot(t)
-	text, _ := json.Marshal(map[string]any{"url": "http://" + free(t), "key": "k", "pid": 1})
+	text, _ := json.Marshal(map[string]any{"url": "http://" + porttest.Refused(t), "key": "k", "pid": 1})
 	if err := os.WriteFile(filepath.Join(d.data, "server.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}

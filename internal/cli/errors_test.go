@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/bus"
 	"patchbay/internal/check"
 	"patchbay/internal/i18n"
+	"patchbay/internal/porttest"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
@@ -181,7 +182,7 @@ func TestErrorsEndInAdvice(t *testing.T) {
 		d.failing(exitFailed, "", args, "is damaged", "patchbay backup restore FILE")
 	}
 	want(t, d.examine(exitFailed), "database", check.Fail, "is damaged")
-	nowhere := free(t)
+	nowhere := porttest.Refused(t)
 	d.failing(exitFailed, "", []string{"ask", "1", "hi", "--server", "http://" + nowhere, "--key", "k"},
 		nowhere+" cannot be reached: nothing listens there")
 	d.failing(exitFailed, "", []string{"user", "list", "--database-url", "postgres://ada@" + nowhere + "/x"},

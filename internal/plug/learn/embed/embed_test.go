@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"patchbay/internal/porttest"
 )
 
 const key = "sk-secret-0123456789"
@@ -200,9 +202,7 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // No error contains the key, or the address, which may hold one.
 func TestSecrets(t *testing.T) {
-	s := httptest.NewServer(nil)
-	address := strings.Replace(s.URL, "http://", "http://user:hidden@", 1)
-	s.Close()
+	address := "http://user:hidden@" + porttest.Refused(t)
 	_, err := client(t, Options{URL: address + "/v1?token=hidden"}).Embed(context.Background(), []string{"a"})
 	if err == nil || strings.Contains(err.Error(), "hidden") || strings.Contains(err.Error(), key) {
 		t.Errorf("got %v", err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"patchbay/internal/porttest"
 )
 
 func TestWebhook(t *testing.T) {
@@ -65,13 +67,10 @@ func TestWebhook(t *testing.T) {
 }
 
 func TestWebhookFailsWithoutTellingItsAddress(t *testing.T) {
-	gone := httptest.NewServer(nil)
-	address := gone.URL
-	client := gone.Client()
-	gone.Close()
+	address := "http://" + porttest.Refused(t)
 	for _, hook := range []string{"", address + "/s3cret", "ftp://example.com/s3cret", "file:///s3cret", "//s3cret",
 		"https:///s3cret", "s3cret", "http://[s3cret", "javascript:s3cret", "http://s3cret:%zz@x"} {
-		err := webhook(client, time.Millisecond)(t.Context(), "ada", Message{Webhook: hook})
+		err := webhook(http.DefaultClient, time.Millisecond)(t.Context(), "ada", Message{Webhook: hook})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", hook, err)
 		}

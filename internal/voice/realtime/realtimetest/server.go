@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/porttest"
 	"patchbay/internal/voice/realtime"
 )
 
@@ -150,14 +151,13 @@ func New(t testing.TB, o Options) *Server {
 		h.Start()
 	}
 	s.URL = "ws" + strings.TrimPrefix(h.URL, "http")
-	end := sync.OnceFunc(func() {
+	if o.Fault == Refuse {
+		s.URL = "ws://" + porttest.Refused(t)
+	}
+	t.Cleanup(func() {
 		cancel()
 		h.Close()
 	})
-	if o.Fault == Refuse {
-		end()
-	}
-	t.Cleanup(end)
 	return s
 }
 

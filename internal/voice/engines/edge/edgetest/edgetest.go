@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"patchbay/internal/porttest"
 )
 
 // Fault is a way to fail.
@@ -95,11 +97,13 @@ func New(t testing.TB, o Options) *Server {
 		h.Start()
 	}
 	s.URL = "ws" + strings.TrimPrefix(h.URL, "http") + "/v1" // or wss
-	end := sync.OnceFunc(func() { cancel(); h.Close() })
 	if o.Fault == Refuse {
-		end()
+		s.URL = "ws://" + porttest.Refused(t) + "/v1"
 	}
-	t.Cleanup(end)
+	t.Cleanup(func() {
+		cancel()
+		h.Close()
+	})
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/porttest"
 	"patchbay/internal/voice/pcm"
 )
 
@@ -99,7 +100,7 @@ func New(t testing.TB, o Options) *Server {
 	}
 	s.URL = h.URL
 	if o.Fault == Refuse {
-		h.Close()
+		s.URL = "http://" + porttest.Refused(t)
 	}
 	t.Cleanup(h.Close)
 	return s

@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/netx"
+	"patchbay/internal/porttest"
 )
 
 // Fault is a way to fail.
@@ -100,17 +101,16 @@ func New(t testing.TB, o Options, header func(*http.Request) (http.Header, int),
 		h.Start()
 	}
 	s.URL = "ws" + strings.TrimPrefix(h.URL, "http")
+	if o.Fault == Refuse {
+		s.URL = "ws://" + porttest.Refused(t)
+	}
 	if o.Fault == BadTLS && !o.TLS {
 		s.URL = "wss" + strings.TrimPrefix(h.URL, "http")
 	}
-	end := sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		cancel()
 		h.Close()
 	})
-	if o.Fault == Refuse {
-		end()
-	}
-	t.Cleanup(end)
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/netx"
+	"patchbay/internal/porttest"
 )
 
 // maxMessage limits what a client may send at once, in bytes: that of the streaming server of
@@ -81,14 +82,13 @@ func New(t testing.TB, o Options) *Server {
 		h.Start()
 	}
 	s.URL = "ws" + strings.TrimPrefix(h.URL, "http")
-	end := sync.OnceFunc(func() {
+	if o.Fault == Refuse {
+		s.URL = "ws://" + porttest.Refused(t)
+	}
+	t.Cleanup(func() {
 		cancel()
 		h.Close()
 	})
-	if o.Fault == Refuse {
-		end()
-	}
-	t.Cleanup(end)
 	return s
 }
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"patchbay/internal/porttest"
 )
 
 // Options are the script.
@@ -95,7 +97,10 @@ func New(t testing.TB, o Options) *Server {
 	s := &Server{Address: "wyoming://" + l.Addr().String(), opt: o, stop: make(chan struct{}),
 		conns: map[net.Conn]bool{}}
 	s.open.Go(func() { s.accept(l) })
-	end := sync.OnceFunc(func() {
+	if o.Fault == Refuse {
+		s.Address = "wyoming://" + porttest.Refused(t)
+	}
+	t.Cleanup(func() {
 		close(s.stop)
 		_ = l.Close()
 		s.mu.Lock()
@@ -105,10 +110,6 @@ func New(t testing.TB, o Options) *Server {
 		s.mu.Unlock()
 		s.open.Wait()
 	})
-	if o.Fault == Refuse {
-		end()
-	}
-	t.Cleanup(end)
 	return s
 }
 
