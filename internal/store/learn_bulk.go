@@ -27,7 +27,8 @@ type BulkPart struct {
 // ChangeMany changes points by their numbers, at most [BulkBatch], in one transaction. f changes
 // them as in [Learn.Change], and sets Unchanged of those that stay as they are; it returns the part
 // of the edit to store, or nil. If it fails, nothing is written. It may be called more than once.
-// Missing points are left out. A part that replaces names is deleted; nil: none.
+// Missing points are left out. A stored part replaces earlier edits: only the last can be undone. A
+// part that replaces names is deleted; nil: none.
 func (t Learn) ChangeMany(ctx context.Context, person string, numbers []int64,
 	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
 	if len(numbers) > BulkBatch {
@@ -79,6 +80,9 @@ func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, number
 	if part == nil {
 		return nil
 	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, part.ID); err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx,
 		`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		sanitizeArgs([]any{person, part.ID, part.Part, string(part.Edit), string(part.Changes), part.N,
@@ -119,13 +123,6 @@ func readChanges(ctx context.Context, tx *sql.Tx, person string, numbers []int64
 		}
 	}
 	return out, nil
-}
-
-// ForgetBulk forgets a person's bulk edits before one with an ID, so that only the last can be
-// undone.
-func (t Learn) ForgetBulk(ctx context.Context, person, before string) error {
-	_, err := t.db.exec(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, before)
-	return err
 }
 
 // ForgetOldBulks forgets the bulk edits of all people that cannot be undone any more.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -221,10 +222,10 @@ func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) er
 			return err
 		}
 	}
-	args := append(pointValues(p), p.Number, c.before.Version)
-	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET (`+pointValueColumns+`, version) =
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, version + 1)
-		WHERE number = $29 AND version = $30`, args...)
+	set, args := changedValues(&c.before, p)
+	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET `+set+`version = version + 1
+		WHERE number = $`+strconv.Itoa(len(args)+1)+` AND version = $`+strconv.Itoa(len(args)+2),
+		append(args, p.Number, c.before.Version)...)
 	if err := changed(res, err); errors.Is(err, ErrNotFound) {
 		return errStale
 	} else if err != nil {

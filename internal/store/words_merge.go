@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"time"
 
 	"patchbay/internal/netx"
@@ -10,8 +12,8 @@ import (
 
 const (
 	// mergePages is how many pages of the search index are written in one transaction of the
-	// merger: writers wait about 2 ms for it, most of which is the commit.
-	mergePages = 4
+	// merger. Writers wait for it, about 0.5 ms: it reads many pages if points were changed often.
+	mergePages = 1
 	// maxMergePages is the same after idleMerges transactions in which nobody else wrote.
 	maxMergePages = 16
 	idleMerges    = 20
@@ -93,9 +95,24 @@ func (m *wordsMerger) mergeAll(ctx context.Context) error {
 	}
 }
 
-// merge merges some pages, and reports whether there were any.
+// merge merges some pages, and reports whether there were any. It does not wait for the disk, since
+// the words are the same before and after; the next write that does syncs these pages with its own.
 func (m *wordsMerger) merge(ctx context.Context, pages int) (more bool, err error) {
-	tx, err := m.db.w.BeginTx(ctx, nil)
+	conn, err := m.db.w.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer func() {
+		if _, e := conn.ExecContext(ctx, `PRAGMA synchronous = FULL`); e != nil {
+			// Writers get a new one.
+			err = errors.Join(err, e, conn.Raw(func(any) error { return driver.ErrBadConn }))
+		}
+	}()
+	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
+		return false, err
+	}
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
 	}

@@ -87,9 +87,6 @@ func (s *Service) Bulk(ctx context.Context, person string, to BulkTarget, e Bulk
 	}
 	b.out.Matched = len(numbers)
 	id := newID()
-	if err := s.Store.Learn.ForgetBulk(ctx, person, id); err != nil {
-		return b.out, fmt.Errorf("edit points: %w", err)
-	}
 	for part := range (len(numbers) + store.BulkBatch - 1) / store.BulkBatch {
 		chunk := numbers[part*store.BulkBatch : min((part+1)*store.BulkBatch, len(numbers))]
 		if err := b.change(ctx, id, part, chunk); err != nil {
