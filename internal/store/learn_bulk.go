@@ -131,25 +131,18 @@ func (t Learn) ForgetOldBulks(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// LastBulk returns the first part, the number of parts and the number of points of the last bulk
-// edit of a person that can be undone at a time. It returns [ErrNotFound] if there is none.
+// LastBulk returns the first part that is left of the last bulk edit of a person that can be undone
+// at a time, and the number of points of all its parts. It returns [ErrNotFound] if there is none.
 func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (first BulkPart, points int, err error) {
-	first, err = one(ctx, t.db, readBulkPart, `SELECT id, part, edit, changes, n, until_at FROM learn_bulk
+	first, err = one(ctx, t.db, func(s scanner) (b BulkPart, err error) {
+		var edit, changes string
+		var until int64
+		err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until, &points)
+		b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
+		return b, err
+	}, `SELECT id, part, edit, changes, n, until_at, SUM(n) OVER (PARTITION BY id) FROM learn_bulk
 		WHERE person = $1 AND until_at >= $2 ORDER BY id DESC, part LIMIT 1`, person, millis(now))
-	if err != nil {
-		return first, 0, err
-	}
-	points, err = one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) },
-		`SELECT COALESCE(SUM(n), 0) FROM learn_bulk WHERE person = $1 AND id = $2`, person, first.ID)
 	return first, points, err
-}
-
-func readBulkPart(s scanner) (b BulkPart, err error) {
-	var edit, changes string
-	var until int64
-	err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until)
-	b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
-	return b, err
 }
 
 // NumbersByID returns the numbers of points by their IDs: those in the trash, or the others. What

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -222,15 +221,7 @@ func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) er
 			return err
 		}
 	}
-	set, args := changedValues(&c.before, p)
-	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET `+set+`version = version + 1
-		WHERE number = $`+strconv.Itoa(len(args)+1)+` AND version = $`+strconv.Itoa(len(args)+2),
-		append(args, p.Number, c.before.Version)...)
-	if err := changed(res, err); errors.Is(err, ErrNotFound) {
-		return errStale
-	} else if err != nil {
-		return err
-	}
+	d.rows.putPoint(&c.before, p)
 	p.Version = c.before.Version + 1
 	d.countMove(&c.before, p)
 	if !slices.Equal(c.before.Tags, p.Tags) {
@@ -241,7 +232,7 @@ func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) er
 	if p.Words != nil {
 		d.rows.putWords(p, true)
 	}
-	if err := errors.Join(c.dropVector(ctx), c.writeSittings(ctx)); err != nil {
+	if err := c.writeSittings(ctx); err != nil {
 		return err
 	}
 	for i := range c.Log {

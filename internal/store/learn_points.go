@@ -77,20 +77,6 @@ func pointValues(p *Point) []any {
 const pointValueColumns = `deck, question, answer, tags, in_plan, suspended, draft, kin, origin, created_at, updated_at, deleted_at, ` +
 	`queue, phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day, note, ord, flag, source`
 
-// changedValues returns the assignments of an UPDATE, each with a comma after it, for the columns
-// that differ between two states of a point, and their values. SQLite writes the entries of each
-// index that has one of the columns, whether the value is another or not.
-func changedValues(before, after *Point) (set string, values []any) {
-	was, is := pointValues(before), pointValues(after)
-	for i, column := range strings.Split(pointValueColumns, ", ") {
-		if is[i] != was[i] {
-			values = append(values, is[i])
-			set += column + ` = $` + strconv.Itoa(len(values)) + `, `
-		}
-	}
-	return set, values
-}
-
 // Point returns a point that is not in the trash.
 func (t Learn) Point(ctx context.Context, person, id string) (Point, error) {
 	return one(ctx, t.db, readPoint, `SELECT `+pointColumns+

@@ -7,13 +7,22 @@ import (
 	"strings"
 )
 
-// pointRows collects the rows of tags and search words of points that one transaction writes. For
-// PostgreSQL they are written with one statement for each table, since each statement is a round
-// trip to its server; for SQLite, which has none, one by one.
+// pointRows collects the changes of points, and the rows of their tags and search words, that one
+// transaction writes. For PostgreSQL they are written with one statement for each table, since each
+// statement is a round trip to its server; for SQLite, which has none, one by one.
 type pointRows struct {
+	updates        []pointUpdate
+	texts          []int64 // numbers of points with another text
 	added, removed tagRows
 	// words of points by number. Replaced are those of points that had some already.
 	words, replaced wordRows
+}
+
+// pointUpdate are the columns of a point that change, and their values.
+type pointUpdate struct {
+	columns         []string
+	values          []any
+	number, version int64
 }
 
 type tagRows struct {
@@ -24,6 +33,23 @@ type tagRows struct {
 type wordRows struct {
 	points []int64
 	words  []string
+}
+
+// putPoint changes the columns of a point that differ from what it was. No others are part of the
+// statement: SQLite writes the entries of each index that has one of its columns, whether the value
+// is another or not.
+func (r *pointRows) putPoint(before, after *Point) {
+	u := pointUpdate{number: before.Number, version: before.Version}
+	was, is := pointValues(before), pointValues(after)
+	for i, column := range strings.Split(pointValueColumns, ", ") {
+		if is[i] != was[i] {
+			u.columns, u.values = append(u.columns, column), append(u.values, is[i])
+		}
+	}
+	r.updates = append(r.updates, u)
+	if after.Question != before.Question || after.Answer != before.Answer {
+		r.texts = append(r.texts, before.Number)
+	}
 }
 
 // putTags adds the tags of a point that it did not have, and removes those that it has no more.
@@ -55,8 +81,16 @@ func (r *pointRows) putWords(p *Point, replace bool) {
 	rows.points, rows.words = append(rows.points, p.Number), append(rows.words, words.String())
 }
 
-// write writes the rows, which are all of one person.
+// write writes the changes and rows, which are all of one person. It returns errStale if one of the
+// points has another version.
 func (r *pointRows) write(ctx context.Context, db *DB, tx *sql.Tx, person string) error {
+	if err := db.updatePoints(ctx, tx, r.updates); err != nil {
+		return err
+	}
+	// After the points: a vector that is being written waits for them, or knows that they changed.
+	if err := dropVectors(ctx, tx, r.texts); err != nil {
+		return err
+	}
 	if err := db.removeTags(ctx, tx, person, r.removed); err != nil {
 		return err
 	}

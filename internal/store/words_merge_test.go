@@ -51,4 +51,8 @@ func TestWordsAreMerged(t *testing.T) {
 	if err := db.merger.mergeAll(ctx); err != nil { // it comes to an end
 		t.Fatal(err)
 	}
+	var level int
+	if err := db.w.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&level); err != nil || level != 2 {
+		t.Errorf("writes sync at level %d after merging, %v; want 2, FULL", level, err)
+	}
 }

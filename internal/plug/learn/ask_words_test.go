@@ -67,9 +67,9 @@ func FuzzParseQuery(f *testing.F) {
 		if len(text) > 1000 {
 			return
 		}
-		q, index := parseQuery(text), IndexWords(text, "")
-		if (len(index) > 0) != (len(q.Content) > 0) {
-			t.Fatalf("%q: %d words, terms %+v", text, len(index), q)
+		q, index := parseQuery(text), indexWords(text, "")
+		if (len(index.words) > 0) != (len(q.Content) > 0) {
+			t.Fatalf("%q: %d words, terms %+v", text, len(index.words), q)
 		}
 		if got := q.relevance(index); len(q.Content) > 0 && got < 0.999 {
 			t.Fatalf("%q is relevant to itself by %v: %+v", text, got, q)

@@ -55,6 +55,9 @@ func (s *Service) UndoBulk(ctx context.Context, person, channel string,
 		if done += part.N; progress != nil {
 			progress(done, max(done, total))
 		}
+		if done >= total {
+			return out, nil
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func relevantSources(asked string, sources []Source) []Source {
 	}
 	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
 		question, answer := v.Question[:min(len(v.Question), rankedBytes)], v.Answer[:min(len(v.Answer), rankedBytes)]
-		return looked.relevance(IndexWords(question, answer, v.Tags...)) < least
+		return looked.relevance(indexWords(question, answer, v.Tags...)) < least
 	})
 }
 

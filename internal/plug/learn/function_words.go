@@ -92,11 +92,7 @@ func (q *queryTerms) content() []string {
 }
 
 // relevance returns how much of what a query is about is among the words of a point, from 0 to 1.
-func (q *queryTerms) relevance(words []string) float64 {
-	return q.relevanceTo(newWordIndex(words))
-}
-
-func (q *queryTerms) relevanceTo(has *wordIndex) float64 {
+func (q *queryTerms) relevance(has *wordIndex) float64 {
 	share, sum := 0.0, 0
 	for _, word := range q.Content {
 		share += float64(word.weight) * has.share(word.terms)
@@ -106,12 +102,11 @@ func (q *queryTerms) relevanceTo(has *wordIndex) float64 {
 }
 
 // similarity returns the relevance, with a tenth for the words that do not decide it.
-func (q *queryTerms) similarity(words []string) float64 {
-	has := newWordIndex(words)
+func (q *queryTerms) similarity(has *wordIndex) float64 {
 	if len(q.Rest) == 0 {
-		return q.relevanceTo(has)
+		return q.relevance(has)
 	}
-	return 0.9*q.relevanceTo(has) + 0.1*has.share(q.Rest)
+	return 0.9*q.relevance(has) + 0.1*has.share(q.Rest)
 }
 
 // parseQuery returns the terms of a query. The last one ends in * if it may be the prefix of a word
@@ -232,14 +227,6 @@ func longestDense(run []rune) (n int, function bool) {
 type wordIndex struct {
 	has   map[string]bool
 	words []string
-}
-
-func newWordIndex(words []string) *wordIndex {
-	x := &wordIndex{has: make(map[string]bool, len(words)), words: words}
-	for _, word := range words {
-		x.has[word] = true
-	}
-	return x
 }
 
 // share returns the share of the terms that is among the words.

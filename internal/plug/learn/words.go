@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -39,29 +40,38 @@ const (
 // IndexWords returns the search words of a text as ASCII letters and digits: whole words in
 // languages with spaces, pairs of adjacent characters in languages without.
 func IndexWords(question, answer string, tags ...string) []string {
+	return indexWords(question, answer, tags...).words
+}
+
+func indexWords(question, answer string, tags ...string) *wordIndex {
 	size := min((len(question)+len(answer))/4, maxWords)
-	seen, out := make(map[string]bool, size), make([]string, 0, size)
-	add := func(word string) {
-		if !seen[word] && len(out) < maxWords {
-			seen[word] = true
-			out = append(out, word)
+	x := &wordIndex{has: make(map[string]bool, size), words: make([]string, 0, size)}
+	var word []byte
+	add := func() {
+		if !x.has[string(word)] && len(x.words) < maxWords {
+			text := string(word)
+			x.has[text] = true
+			x.words = append(x.words, text)
 		}
 	}
 	for _, text := range append([]string{question, answer}, tags...) {
 		splitRuns(text, func(run []rune, dense bool) {
 			if !dense {
-				add(encodeWord(run))
-				add(encodeWord([]rune(stem(string(run)))))
+				word = appendWord(word[:0], run)
+				add()
+				word = appendWord(word[:0], []rune(stem(string(run))))
+				add()
 				return
 			}
 			for i := range run {
 				// The last character of a run is indexed alone, so that every character can be
 				// found by itself as the prefix of a word.
-				add(hexWord(run[i:min(i+2, len(run))]))
+				word = appendHexWord(word[:0], run[i:min(i+2, len(run))])
+				add()
 			}
 		})
 	}
-	return out
+	return x
 }
 
 // isUnspaced reports whether a character belongs to a script without spaces between words.
@@ -126,24 +136,34 @@ func truncateToDecompose(text string) string {
 func decompose(text string) string { return norm.NFKD.String(truncateToDecompose(text)) }
 
 // encodeWord returns an ASCII word unchanged, and any other word encoded.
-func encodeWord(run []rune) string {
-	for _, r := range run {
-		if r >= 0x80 {
-			return hexWord(run)
-		}
-	}
-	return "w" + string(run[:min(len(run), maxWordBytes)])
-}
+func encodeWord(run []rune) string { return string(appendWord(nil, run)) }
 
 // hexWord encodes characters as hexadecimal digits.
-func hexWord(run []rune) string {
-	text := string(run)
-	if len(text) > maxWordBytes {
-		text = text[:maxWordBytes]
+func hexWord(run []rune) string { return string(appendHexWord(nil, run)) }
+
+func appendWord(to []byte, run []rune) []byte {
+	for _, r := range run {
+		if r >= 0x80 {
+			return appendHexWord(to, run)
+		}
 	}
-	var digits [1 + 2*maxWordBytes]byte
-	digits[0] = 'x'
-	return string(digits[:1+hex.Encode(digits[1:], []byte(text))])
+	to = append(to, 'w')
+	for _, r := range run[:min(len(run), maxWordBytes)] {
+		to = append(to, byte(r))
+	}
+	return to
+}
+
+func appendHexWord(to []byte, run []rune) []byte {
+	var space [maxWordBytes + utf8.UTFMax]byte
+	text := space[:0]
+	for _, r := range run {
+		if text = utf8.AppendRune(text, r); len(text) >= maxWordBytes {
+			text = text[:maxWordBytes]
+			break
+		}
+	}
+	return hex.AppendEncode(append(to, 'x'), text)
 }
 
 // SearchFilter restricts a search.
@@ -202,28 +222,36 @@ type ranked struct {
 }
 
 // searchWords returns points with words of the query, best first. A word weighs more the fewer
-// points have it. Very frequent words are used only if nothing else finds a point, and then in
-// combination. Function words are searched only if the others find too few points to rank.
+// points have it. Very frequent words are used only if nothing else finds a point, and are searched
+// in combination if the newest points with each are not the same. Function words are searched only if the others find too few points to rank.
 func (s *Service) searchWords(ctx context.Context, person, query string) ([]ranked, error) {
 	q := parseQuery(query)
 	words := sampleWords(q.content(), maxTerms)
-	rest := sampleWords(q.Rest, maxTerms-len(words))
 	rare, common := map[int64]float64{}, map[int64]float64{}
+	together := map[int64]bool{} // points with several frequent words
 	var many []string
-	for i, word := range append(words, rest...) {
-		if i >= len(words) && len(rare)+len(common) >= maxRanked {
-			break
+	search := func(words []string) error {
+		words, found, err := s.pointsWithWords(ctx, person, words)
+		for i, numbers := range found {
+			score := rare
+			if len(numbers) == maxPointsPerTerm {
+				many, score = append(many, words[i]), common
+			}
+			for _, n := range numbers {
+				if common[n] > 0 {
+					together[n] = true
+				}
+				score[n] += 1 / math.Sqrt(float64(len(numbers)))
+			}
 		}
-		found, word, err := s.pointsWithWord(ctx, person, word)
-		if err != nil {
+		return err
+	}
+	if err := search(words); err != nil {
+		return nil, err
+	}
+	if len(rare)+len(common) < maxRanked {
+		if err := search(sampleWords(q.Rest, maxTerms-len(words))); err != nil {
 			return nil, err
-		}
-		score := rare
-		if len(found) == maxPointsPerTerm {
-			many, score = append(many, word), common
-		}
-		for _, n := range found {
-			score[n] += 1 / math.Sqrt(float64(len(found)))
 		}
 	}
 	if len(rare) > 0 {
@@ -232,7 +260,7 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 		}
 		return sortRanked(rare), nil
 	}
-	if len(many) > 1 {
+	if len(many) > 1 && len(together) < maxRanked {
 		found, err := s.Store.Learn.Search(ctx, person, sampleWords(many, maxCombined), maxPointsPerTerm)
 		if err != nil {
 			return nil, err
@@ -244,18 +272,30 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	return sortRanked(common), nil
 }
 
-// pointsWithWord returns the newest points with a word, and the word that found them. Longer words
-// with that prefix take more time to find, so they are searched only if too few points have the
-// word itself.
-func (s *Service) pointsWithWord(ctx context.Context, person, word string) ([]int64, string, error) {
-	if head, star := strings.CutSuffix(word, "*"); star {
-		found, err := s.Store.Learn.Search(ctx, person, []string{head}, maxPointsPerTerm)
-		if err != nil || len(found) == maxPointsPerTerm {
-			return found, head, err
+// pointsWithWords returns the newest points with each of some words, and the words that found them.
+// Longer words with a prefix take more time to find, so they are searched only if too few points
+// have the word itself.
+func (s *Service) pointsWithWords(ctx context.Context, person string, words []string) ([]string, [][]int64, error) {
+	heads := make([]string, len(words))
+	for i, word := range words {
+		heads[i] = strings.TrimSuffix(word, "*")
+	}
+	found, err := s.Store.Learn.SearchEach(ctx, person, heads, maxPointsPerTerm)
+	if err != nil {
+		return nil, nil, err
+	}
+	var prefixes []string
+	var places []int
+	for i, word := range words {
+		if word != heads[i] && len(found[i]) < maxPointsPerTerm {
+			prefixes, places, heads[i] = append(prefixes, word), append(places, i), word
 		}
 	}
-	found, err := s.Store.Learn.Search(ctx, person, []string{word}, maxPointsPerTerm)
-	return found, word, err
+	longer, err := s.Store.Learn.SearchEach(ctx, person, prefixes, maxPointsPerTerm)
+	for i, numbers := range longer {
+		found[places[i]] = numbers
+	}
+	return heads, found, err
 }
 
 // sampleWords returns at most the given number of words, spread evenly over all of them.
@@ -290,7 +330,7 @@ func rank(points []store.Point, query string, score map[int64]float64) {
 	for i := range points {
 		p := &points[i]
 		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
-		score[p.Number] += 10 * looked.similarity(IndexWords(begins, answer, p.Tags...))
+		score[p.Number] += 10 * looked.similarity(indexWords(begins, answer, p.Tags...))
 		switch question := strings.ToLower(p.Question); {
 		case question == want:
 			score[p.Number] += 40
