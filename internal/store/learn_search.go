@@ -101,7 +101,8 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	return all(ctx, t.db, readNumber, query, t.matchText(person, words), limit)
 }
 
-// concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in PostgreSQL.
+// concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
+// PostgreSQL.
 const concurrentSearches = 4
 
 // SearchEach searches each of several words as [Learn.Search] does. With PostgreSQL, several are

@@ -128,8 +128,8 @@ func Main(m *testing.M) {
 
 var errNotInstalled = errors.New("PostgreSQL's server programs are not installed")
 
-// Durable starts a cluster with fsync and enough memory, as in production, for benchmarks. url returns the address of
-// a database; "postgres" exists.
+// Durable starts a cluster with fsync and enough memory, as in production, for benchmarks. url
+// returns the address of a database; "postgres" exists.
 func Durable() (url func(database string) string, stop func(), err error) {
 	s, err := StartServer(true)
 	if err != nil {
