@@ -106,8 +106,8 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 const concurrentSearches = 4
 
 // SearchEach searches each of several words as [Learn.Search] does. With PostgreSQL, several are
-// searched at a time: a frequent word that the newest points lack takes its server a millisecond for
-// every 3,000 of them.
+// searched at a time: a frequent word that the newest points lack takes its server a millisecond
+// for every 3,000 of them.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	found := make([][]int64, len(words))
 	group, ctx := errgroup.WithContext(ctx)

@@ -223,7 +223,8 @@ type ranked struct {
 
 // searchWords returns points with words of the query, best first. A word weighs more the fewer
 // points have it. Very frequent words are used only if nothing else finds a point, and are searched
-// in combination if the newest points with each are not the same. Function words are searched only if the others find too few points to rank.
+// in combination if the newest points with each are not the same. Function words are searched only
+// if the others find too few points to rank.
 func (s *Service) searchWords(ctx context.Context, person, query string) ([]ranked, error) {
 	q := parseQuery(query)
 	words := sampleWords(q.content(), maxTerms)
