@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -288,7 +289,7 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter,
 		return false, nil
 	}
 	tagged, err := t.countTagged(ctx, person, tag)
-	if err != nil || tagged > selectiveLimit && most <= selectiveLimit {
+	if err != nil {
 		return false, err
 	}
 	until := Day(0) // new points are counted under day 0
@@ -299,7 +300,28 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter,
 		until = f.Today
 	}
 	waiting, err := t.countQueued(ctx, person, f.Queue, until, f.Deck)
-	return waiting > tagged, err
+	if err != nil || waiting <= tagged || tagged <= selectiveLimit {
+		return waiting > tagged, err
+	}
+	// By the share of the first ones with the tag, so many are read until there are enough.
+	share, err := t.taggedAmongFirst(ctx, person, f, tag)
+	reads := min(float64(waiting), float64(most)/share)
+	return t.db.lookupCost()*float64(tagged) < reads, err
+}
+
+// taggedAmongFirst returns which share of the first points in a queue has a tag. It reads no
+// points, only indexes.
+func (t Learn) taggedAmongFirst(ctx context.Context, person string, f QueueFilter, tag string) (float64, error) {
+	first, args := `SELECT number FROM learn_points WHERE person = $1 AND queue = $2`, []any{person, int64(f.Queue)}
+	if f.Deck != nil {
+		first, args = first+` AND deck = $3`, append(args, *f.Deck)
+	}
+	n := len(args)
+	args = append(args, selectiveLimit, person, tag)
+	return one(ctx, t.db, func(s scanner) (share float64, err error) { return share, s.Scan(&share) },
+		fmt.Sprintf(`SELECT COUNT(*) * 1.0 / %d FROM (%s ORDER BY due, due_at, number LIMIT $%d) AS first_ones
+			WHERE number IN (SELECT point FROM learn_tags WHERE person = $%d AND tag = $%d)`, selectiveLimit, first,
+			n+1, n+2, n+3), args...)
 }
 
 // countQueued returns the number of points in a queue until a day, in a deck if it is not nil.
@@ -368,6 +390,9 @@ func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFi
 	t.addConditions(q, person, Selection{Where: f.Where, Today: f.Today, Now: f.Now})
 	for _, deck := range f.Skip[:min(len(f.Skip), 30)] {
 		q.and(`deck <> ` + q.arg(deck))
+	}
+	if sooner && t.db.estimatesRows() {
+		q.lookUpTagged()
 	}
 	return q, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -290,4 +291,13 @@ func (t Learn) addDueNumbers(q *pointQuery, person string, f Selection) {
 	}
 	// For an array it takes the primary key, for a subquery it may read all points.
 	q.and(`number = ANY (ARRAY(` + queued(QueueSteps) + ` UNION ALL ` + queued(QueueDay) + `))`)
+}
+
+var tagCondition = regexp.MustCompile(
+	`number IN \((SELECT point FROM learn_tags WHERE person = \$\d+ AND tag = \$\d+)\)`)
+
+// lookUpTagged makes PostgreSQL look up the points with a tag by their numbers in one scan. As a
+// join it looks them up one by one, in several processes if it expects many, which takes longer.
+func (q *pointQuery) lookUpTagged() {
+	q.text = tagCondition.ReplaceAllString(q.text, `number = ANY (ARRAY($1))`)
 }
