@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"time"
 
 	"patchbay/internal/store"
 )
@@ -21,26 +22,45 @@ type TurnCall struct {
 	Title string // of the tool, if it is still there and has one
 }
 
-// TurnCalls returns what a bot of the caller's, as FindBot or Chat returned it, called in some
-// turns, by turn.
-func (s *Service) TurnCalls(ctx context.Context, b store.Bot, turns []string) (map[string][]TurnCall, error) {
+// PastTurn is what was recorded of a turn.
+type PastTurn struct {
+	Calls []TurnCall // of tools by the bot, oldest first
+	Took  time.Duration
+	// Input and Output are the tokens of the bot's model; 0: not known.
+	Input, Output int
+}
+
+// PastTurns returns what was recorded of some turns of a bot of the caller's, as FindBot or Chat
+// returned it, by turn.
+func (s *Service) PastTurns(ctx context.Context, b store.Bot, turns []string) (map[string]PastTurn, error) {
 	if len(turns) == 0 {
 		return nil, nil
+	}
+	out := make(map[string]PastTurn, len(turns))
+	traces, err := s.Hub.Store.Traces.ByTurns(ctx, b.Number, turns)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range traces {
+		past := PastTurn{Took: max(t.Total, t.Late)}
+		past.Input, past.Output = t.Tokens()
+		out[t.Turn] = past
 	}
 	s.Hub.WaitForCallRecords(ctx)
 	found, err := s.Hub.Store.Calls.ByTurns(ctx, b.Owner, b.Number, turns)
 	if err != nil || len(found) == 0 {
-		return nil, err
+		return out, err
 	}
 	titles, err := s.toolTitles(b.Owner)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string][]TurnCall{}
 	for turn, calls := range found {
+		past := out[turn]
 		for _, call := range calls {
-			out[turn] = append(out[turn], TurnCall{call, titles[call.Tool]})
+			past.Calls = append(past.Calls, TurnCall{call, titles[call.Tool]})
 		}
+		out[turn] = past
 	}
 	return out, nil
 }

@@ -24,6 +24,7 @@ func TestAnAnswerIsStreamedTracedAndRemembered(t *testing.T) {
 		var seen []talk.Message
 		bot := r.AddScript(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 			seen = turn.History
+			turn.UsesModel(talk.ModelUse{Model: "m", Took: 3 * time.Millisecond, First: 2 * time.Millisecond, Input: 7, Output: 4})
 			return say("one ", "two")(ctx, turn, emit)
 		})
 		e := newRecorder()
@@ -37,6 +38,12 @@ func TestAnAnswerIsStreamedTracedAndRemembered(t *testing.T) {
 		if tr.Outcome != "done" || tr.Pieces != 2 || tr.Bytes != 7 || tr.First <= 0 || tr.Total < tr.First ||
 			tr.Answer != "" {
 			t.Fatalf("trace %+v", tr)
+		}
+		if len(tr.Models) != 1 || tr.Models[0].Model != "m" || tr.Models[0].Took != 3 || tr.Models[0].First != 2 {
+			t.Fatalf("requests to the model: %+v", tr.Models)
+		}
+		if in, out := tr.Tokens(); in != 7 || out != 4 {
+			t.Fatalf("tokens: %d, %d", in, out)
 		}
 		must(t, r.Hub.Answer(ctx, ask(bot, "second?"), newRecorder().emit))
 		want := []talk.Message{{Role: talk.RolePerson, Text: "first?"}, {Role: talk.RoleBot, Text: "one two"}}

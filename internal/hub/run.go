@@ -43,7 +43,8 @@ type run struct {
 	reminder       *time.Timer   // tells again that the asker waits; nil: they do not
 	pieces         int64
 	bytes          int64
-	lateSent       int // how many of late have been delivered
+	models         []store.ModelUse // requests of the bot to its model, at most maxModelUses
+	lateSent       int              // how many of late have been delivered
 	failure        *talk.Failure
 	stopped        bool          // by talk.ErrStopped; the answer so far is the answer
 	detached       chan struct{} // closed when the trace of an abandoned run is written
@@ -100,6 +101,7 @@ func newRun(asker context.Context, h *Hub, turn *talk.Turn, c turnContext, l *li
 		decided: make(chan struct{}), listeners: []*listener{l},
 	}
 	r.active = newActiveTurn(r)
+	turn.UsesModel = r.recordModel
 	if turn.Commit == nil {
 		r.decide()
 	} else {
@@ -431,8 +433,12 @@ func (r *run) endLate(answer string, heard []store.Exchange, resumed bool) {
 	if r.keepContent() {
 		kept = answer
 	}
+	r.mu.Lock()
+	models := r.models
+	r.mu.Unlock()
 	end := &turnEnd{Exchange: e,
-		Late: &lateEnd{Turn: r.turn.ID, After: time.Since(r.started), Cause: cause, Answer: kept}}
+		Late: &lateEnd{Turn: r.turn.ID, After: time.Since(r.started), Cause: cause, Answer: kept,
+			Models: models}}
 	if resumed {
 		end.Delivered = turnIDs(heard)
 	}

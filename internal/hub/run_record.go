@@ -93,12 +93,27 @@ func (r *run) silentTrace(outcome string, code talk.Code, cause string) store.Tr
 		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: kind, Channel: r.turn.Channel,
 		Person: r.turn.Person, Asker: r.turn.Asker, Conversation: r.turn.Conversation, Instance: r.hub.Bus.Instance,
 		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
+		Models: slices.Clone(r.models),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
 	}
 	if r.keepContent() {
 		tr.Question, tr.Answer = r.question(), r.active.text()
 	}
 	return tr
+}
+
+// maxModelUses limits the requests to a model that the record of a turn has. Bots make fewer.
+const maxModelUses = 100
+
+// recordModel is the UsesModel of the turn.
+func (r *run) recordModel(u talk.ModelUse) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.models) < maxModelUses {
+		r.models = append(r.models, store.ModelUse{Model: u.Model,
+			From: (time.Since(r.started) - u.Took).Milliseconds(), First: u.First.Milliseconds(),
+			Took: u.Took.Milliseconds(), Input: u.Input, Output: u.Output, Failed: u.Failed})
+	}
 }
 
 func (r *run) keepContent() bool {

@@ -54,10 +54,10 @@ func TestTraceAcrossInstances(t *testing.T) {
 		return here.Hub.IsOnline(bot.Number) && len(tools) > 0
 	})
 
-	turn := ask(bot, "zq question")
+	turn := ask(bot, "zqnotsent question")
 	must(t, here.Hub.Answer(t.Context(), turn, newRecorder().emit))
 	ended := c.Await(t, "of the turn", func(s *tracingtest.Span) bool { return strings.HasPrefix(s.Name, "turn") })
-	must(t, there.Hub.Answer(t.Context(), ask(bot, "zq not sent"), newRecorder().emit))
+	must(t, there.Hub.Answer(t.Context(), ask(bot, "zqnotsent"), newRecorder().emit))
 	hereTracer.Close(t.Context())
 	thereTracer.Close(t.Context())
 	spans := map[string]tracingtest.Span{}
@@ -73,7 +73,7 @@ func TestTraceAcrossInstances(t *testing.T) {
 		remote.Parent != call.ID || !work.Remote || call.Remote || !remote.Remote || work.Kind != "server" {
 		t.Errorf("%+v", c.Spans())
 	}
-	if strings.Contains(string(c.Bytes()), "zq") {
+	if strings.Contains(string(c.Bytes()), "zqnotsent") {
 		t.Error("the question was sent")
 	}
 }
@@ -83,9 +83,9 @@ func TestSpanOutcomes(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := newTracer(t, c, "here", 100)
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{Tracer: tracer}})
-	fails := r.AddScript(t, nil, func(context.Context, *talk.Turn, talk.Emit) error { return errors.New("zq cause") })
+	fails := r.AddScript(t, nil, func(context.Context, *talk.Turn, talk.Emit) error { return errors.New("zqnotsent cause") })
 	spoken := r.AddScript(t, nil, func(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
-		return emit(talk.Text("zq answer"))
+		return emit(talk.Text("zqnotsent answer"))
 	})
 	wantCode(t, r.Hub.Answer(t.Context(), ask(fails, "1"), newRecorder().emit), talk.BotFailed)
 	turn := ask(spoken, "2")
@@ -96,13 +96,13 @@ func TestSpanOutcomes(t *testing.T) {
 	register(t, r.Hub, hub.ProviderRef{ID: "p", Slug: "p", Kind: "test", Owner: r.Person.ID},
 		providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			if c.Tool == "fails" {
-				return nil, tool.Fail(tool.TimedOut, "zq told", errors.New("zq cause"))
+				return nil, tool.Fail(tool.TimedOut, "zqnotsent told", errors.New("zqnotsent cause"))
 			}
-			return &tool.Result{IsError: true, Content: []byte(`[{"type":"text","text":"zq result"}]`)}, nil
+			return &tool.Result{IsError: true, Content: []byte(`[{"type":"text","text":"zqnotsent result"}]`)}, nil
 		}), tool.Tool{Name: "fails", Input: []byte(`{"type":"object"}`)},
 		tool.Tool{Name: "errs", Input: []byte(`{"type":"object"}`)})
-	for _, name := range []string{"p_fails", "p_errs", "zq_unknown"} {
-		_, _ = r.Hub.Call(t.Context(), access(r, `{}`), name, &tool.Call{Args: []byte(`{"a":"zq"}`)})
+	for _, name := range []string{"p_fails", "p_errs", "zqnotsent_unknown"} {
+		_, _ = r.Hub.Call(t.Context(), access(r, `{}`), name, &tool.Call{Args: []byte(`{"a":"zqnotsent"}`)})
 	}
 	tracer.Close(t.Context())
 
@@ -124,7 +124,7 @@ func TestSpanOutcomes(t *testing.T) {
 			t.Errorf("%q: %t, %t in %v", want, got, ok, found)
 		}
 	}
-	if strings.Contains(string(c.Bytes()), "zq") {
+	if strings.Contains(string(c.Bytes()), "zqnotsent") {
 		t.Errorf("words were sent: %+v", c.Spans())
 	}
 }

@@ -45,6 +45,8 @@ type lateEnd struct {
 	After  time.Duration `json:"after"`
 	Cause  string        `json:"cause,omitempty"`
 	Answer string        `json:"answer,omitempty"`
+	// Models are all requests to the model, not just those since.
+	Models []store.ModelUse `json:"models,omitempty"`
 }
 
 func (e *turnEnd) turn() string {
@@ -71,7 +73,7 @@ func (e *turnEnd) write(ctx context.Context, db *store.DB) error {
 
 func (e *turnEnd) finish(ctx context.Context, db *store.DB, x *store.Exchange) error {
 	if l := e.Late; l != nil {
-		return db.Traces.FinishLate(ctx, l.Turn, l.After, l.Cause, l.Answer, x)
+		return db.Traces.FinishLate(ctx, l.Turn, l.After, l.Cause, l.Answer, l.Models, x)
 	}
 	return db.Traces.Finish(ctx, *e.Trace, x)
 }

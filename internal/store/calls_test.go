@@ -113,7 +113,7 @@ func TestCallsWithTextsThatCannotBeKept(t *testing.T) {
 		if err := db.Traces.Finish(ctx, tr, nil); err != nil {
 			t.Errorf("a trace: %v", err)
 		}
-		if err := db.Traces.FinishLate(ctx, "x", time.Second, bad, bad, nil); err != nil {
+		if err := db.Traces.FinishLate(ctx, "x", time.Second, bad, bad, nil, nil); err != nil {
 			t.Errorf("its late end: %v", err)
 		}
 		if err := db.Traces.Finish(ctx, store.Trace{Turn: "y", At: time.Now()},

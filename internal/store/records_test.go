@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -287,7 +288,7 @@ func TestRecentTraces(t *testing.T) {
 			Total: 2 * time.Second, Outcome: "failed", Code: "timeout", Cause: "why", Answer: long[:3*300]}
 		if first := got[1][0]; !first.At.Equal(want.At) {
 			t.Errorf("at %s, want %s", first.At, want.At)
-		} else if first.At = want.At; first != want {
+		} else if first.At = want.At; !reflect.DeepEqual(first, want) {
 			t.Errorf("got %+v", first)
 		}
 		// More bots than one query has.

@@ -302,7 +302,7 @@ func TestConversationsAndTraces(t *testing.T) {
 		}
 
 		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "",
-			"", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now,
+			"", nil, &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now,
 				Answer: "late", Undelivered: true}))
 		late, err := db.Conversations.Undelivered(ctx, 1, "x")
 		must(t, err)

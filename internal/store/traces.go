@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -35,6 +37,8 @@ type Trace struct {
 
 	// Voice is set if the person spoke.
 	Voice *VoiceTimes `json:"voice,omitempty"`
+	// Models are the requests of the bot to its model, oldest first; nil: it does not tell.
+	Models []ModelUse `json:"models,omitempty"`
 
 	// The content, if the owner records it.
 	Question string `json:"question,omitempty"`
@@ -52,25 +56,50 @@ type VoiceTimes struct {
 	Interrupted   int64     `json:"interrupted_ms,omitempty"`
 }
 
+// ModelUse is a request of a bot to its model. Times are in milliseconds.
+type ModelUse struct {
+	Model string `json:"model"`
+	From  int64  `json:"from_ms"`            // since the turn began
+	First int64  `json:"first_ms,omitempty"` // from there to the first piece of the response; 0: none came
+	Took  int64  `json:"took_ms"`
+	// Input and Output are tokens; 0: the server did not say.
+	Input  int  `json:"input_tokens,omitempty"`
+	Output int  `json:"output_tokens,omitempty"`
+	Failed bool `json:"failed,omitempty"`
+}
+
+// Tokens returns the tokens of all requests of the bot to its model.
+func (t *Trace) Tokens() (input, output int) {
+	for _, m := range t.Models {
+		input, output = input+m.Input, output+m.Output
+	}
+	return input, output
+}
+
 // Traces accesses the table of traces.
 type Traces struct{ db *DB }
 
-const traceColumns = `turn, bot, owner, kind, channel, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer, asker, voice`
+const traceColumns = `turn, bot, owner, kind, channel, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer, asker, voice, models`
 
 func readTrace(s scanner) (t Trace, err error) {
 	var (
 		at, queue, first, total int64
 		late                    sql.NullInt64
 		question, answer, voice sql.NullString
+		models                  sql.NullString
 	)
 	err = s.Scan(&t.Turn, &t.Bot, &t.Owner, &t.Kind, &t.Channel, &t.Person, &t.Conversation, &t.Instance, &at, &queue,
 		&first, &total, &late,
-		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer, &t.Asker, &voice)
+		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer, &t.Asker, &voice,
+		&models)
 	t.At = fromMillis(at)
 	t.Queue, t.First, t.Total, t.Late = micros(queue), micros(first), micros(total), micros(late.Int64)
 	t.Question, t.Answer = question.String, answer.String
 	if err == nil && voice.Valid {
 		err = json.Unmarshal([]byte(voice.String), &t.Voice)
+	}
+	if err == nil && models.Valid {
+		err = json.Unmarshal([]byte(models.String), &t.Models)
 	}
 	return t, err
 }
@@ -90,12 +119,12 @@ func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 			voice = sql.NullString{String: string(text), Valid: true}
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO traces (`+traceColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) ON CONFLICT (turn) DO NOTHING`, sanitizeArgs([]any{
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) ON CONFLICT (turn) DO NOTHING`, sanitizeArgs([]any{
 			tr.Turn, tr.Bot, tr.Owner, tr.Kind, tr.Channel, tr.Person, tr.Conversation, tr.Instance, millis(tr.At),
 			tr.Queue.Microseconds(), tr.First.Microseconds(), tr.Total.Microseconds(),
 			sql.NullInt64{Int64: tr.Late.Microseconds(), Valid: tr.Late > 0},
 			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer),
-			tr.Asker, voice,
+			tr.Asker, voice, modelsText(tr.Models),
 		})...)
 		if err != nil || e == nil {
 			return err
@@ -104,14 +133,22 @@ func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 	})
 }
 
+func modelsText(list []ModelUse) sql.NullString {
+	if len(list) == 0 {
+		return sql.NullString{}
+	}
+	text, _ := json.Marshal(list) // numbers and a text
+	return sql.NullString{String: string(text), Valid: true}
+}
+
 // FinishLate records in a trace that the answer came, or failed, after the asker had disconnected,
 // and stores the exchange if e is not nil.
 func (t Traces) FinishLate(ctx context.Context, turn string, late time.Duration, cause, answer string,
-	e *Exchange) error {
+	models []ModelUse, e *Exchange) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			`UPDATE traces SET late_us = $1, cause = CASE WHEN cause = '' THEN $2 ELSE cause END, answer = COALESCE($3, answer) WHERE turn = $4`, sanitizeArgs([]any{
-				late.Microseconds(), cause, nullString(answer), turn,
+			`UPDATE traces SET late_us = $1, cause = CASE WHEN cause = '' THEN $2 ELSE cause END, answer = COALESCE($3, answer), models = COALESCE($4, models) WHERE turn = $5`, sanitizeArgs([]any{
+				late.Microseconds(), cause, nullString(answer), modelsText(models), turn,
 			})...)
 		if err != nil || e == nil {
 			return err
@@ -123,6 +160,20 @@ func (t Traces) FinishLate(ctx context.Context, turn string, late time.Duration,
 // ByTurn returns the trace of a turn.
 func (t Traces) ByTurn(ctx context.Context, turn string) (Trace, error) {
 	return one(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn = $1`, turn)
+}
+
+// ByTurns returns the traces of those turns that are of a bot, in no order.
+func (t Traces) ByTurns(ctx context.Context, bot int64, turns []string) ([]Trace, error) {
+	var out []Trace
+	for some := range slices.Chunk(turns, inListSize) {
+		found, err := all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn IN (`+
+			inPlaceholders(1)+`) AND bot = $`+strconv.Itoa(inListSize+1), append(inArgs(some), bot)...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // channelSearchLimit is the number of an owner's newest traces that are searched, because no index

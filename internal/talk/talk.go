@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/internal/i18n"
 )
@@ -96,6 +97,9 @@ type Turn struct {
 	// UsesTool is told of each call of a tool by the bot, when it begins and when it has ended. It
 	// may be called by several goroutines at once. Nil: nobody cares.
 	UsesTool func(ToolUse) `json:"-"`
+	// UsesModel is told of each request of the bot to its model, when it has ended. Nil: nobody
+	// cares.
+	UsesModel func(ModelUse) `json:"-"`
 	// VoiceTimes returns when the stages of a spoken turn were reached, for its record. It is
 	// called after Heard. Nil: nobody spoke.
 	VoiceTimes func() *VoiceTimes `json:"-"`
@@ -116,6 +120,16 @@ type ToolUse struct {
 	// Result is what the bot gets, as text of up to [MaxToolResult] bytes; empty until the end.
 	Result string
 	Failed bool
+}
+
+// ModelUse is a request of a bot to its model, which has ended.
+type ModelUse struct {
+	Model string // name
+	// Took is the time to the end of the response, and First that to its first piece; 0: none came.
+	Took, First time.Duration
+	// Input and Output are tokens; 0: the server did not say.
+	Input, Output int
+	Failed        bool
 }
 
 // MaxToolResult limits [ToolUse.Result], in bytes.

@@ -17,9 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write what is drawn into testdata")
 
-// A turn is drawn to scale: the wait in the queue, the time to the first piece, its calls, the
-// answer, and what came after the client had disconnected.
-func TestWaterfall(t *testing.T) {
+// A turn is drawn to scale as a tree: the wait in the queue, the bot with its requests to a model
+// and its calls, or the time to the first piece and the answer, what came after the client had
+// disconnected, and the stages of speech.
+func TestTrace(t *testing.T) {
 	at := time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)
 	call := func(tool string, from, took time.Duration) control.Call {
 		return control.Call{Call: store.Call{Tool: tool, At: at.Add(from), Took: took}}
@@ -37,14 +38,22 @@ func TestWaterfall(t *testing.T) {
 				FirstSentence: 700, FirstSound: 950, Interrupted: 4000}}}},
 		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second,
 			Outcome: "failed"}}},
+		"models": {
+			TurnRow: control.TurnRow{Trace: store.Trace{At: at, First: 2500 * time.Millisecond, Total: 3 * time.Second,
+				Outcome: "done", Models: []store.ModelUse{
+					{Model: "qwen", From: 10, First: 400, Took: 600, Input: 1200, Output: 30},
+					{Model: "qwen", From: 700, Took: 300, Failed: true},
+					{Model: "<b>", From: 2000, First: 500, Took: 1000}}}},
+			Calls: []control.Call{call("light", 620*time.Millisecond, 70*time.Millisecond)},
+		},
 	} {
 		var b bytes.Buffer
 		v := &page.Visit{Lang: i18n.English}
-		if err := waterfall(v, newWaterfall(v, d)).Render(t.Context(), &b); err != nil {
+		if err := spans(v, newTrace(v, d)).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.ReplaceAll(b.String(), "><", ">\n<") + "\n"
-		file := filepath.Join("testdata", name+".svg")
+		file := filepath.Join("testdata", name+".html")
 		if *update {
 			if err := os.MkdirAll("testdata", 0o755); err != nil {
 				t.Fatal(err)

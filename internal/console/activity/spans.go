@@ -5,12 +5,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/store"
 )
 
 // turnPath returns the path of a turn's page.
@@ -23,53 +23,136 @@ func turnAt(t control.TurnRow, everybody bool) string {
 	return turnPath(t.Turn)
 }
 
-// waterfallData is the waterfall chart of a turn; its steps are ordered by start time.
-type waterfallData struct {
+// trace is what happened in a turn, as a tree of spans on one time axis.
+type trace struct {
 	Total time.Duration // length of the time axis
-	Steps []step
+	Spans []span        // by start
 	Label string
 }
 
-// step is one bar of a waterfall.
-type step struct {
+// span is something that took time in a turn.
+type span struct {
 	Name        string
-	Class       string // queue, wait, answer, late or call
+	Class       string // queue, wait, answer, late, call, model or wrong; empty: its parts have one
 	From, Until time.Duration
+	Facts       []fact
+	Call        *control.Call // of a tool
+	Parts       []span        // what happened within it, by start
 }
 
-// newWaterfall builds the chart from the records of a turn.
-func newWaterfall(v *page.Visit, d control.TurnDetail) waterfallData {
-	f := waterfallData{Total: max(d.Total, d.Late)}
-	before := time.Duration(0) // from the end of speech to the question of the bot
+// fact is something that is known of a span.
+type fact struct{ Name, Value string }
+
+// traceBuilder collects the spans of a turn.
+type traceBuilder struct {
+	v      *page.Visit
+	d      control.TurnDetail
+	before time.Duration // from the end of speech to the question of the bot
+}
+
+// newTrace builds the trace of a turn from its records.
+func newTrace(v *page.Visit, d control.TurnDetail) trace {
+	b := traceBuilder{v: v, d: d}
 	if d.Voice != nil {
-		before = max(d.At.Sub(d.Voice.SpeechEnded), 0)
+		b.before = max(d.At.Sub(d.Voice.SpeechEnded), 0)
 	}
-	add := func(name, class string, from, until time.Duration) {
-		if until > from {
-			from, until = from+before, until+before
-			f.Steps = append(f.Steps, step{name, class, from, until})
-			f.Total = max(f.Total, until)
+	heard, spoken := b.voice()
+	list := []span{heard, b.span(msgQueue, "queue", 0, b.queue()), b.bot(), spoken}
+	list = slices.DeleteFunc(list, func(s span) bool { return s.Until <= s.From })
+	sortSpans(list)
+	t := trace{Spans: list}
+	for _, s := range list {
+		t.Total = max(t.Total, s.Until)
+	}
+	t.Label = v.Text(msgTraceTold, page.FormatDuration(t.Total))
+	return t
+}
+
+// queue returns how long the turn waited for earlier ones.
+func (b *traceBuilder) queue() time.Duration {
+	if b.d.First > 0 {
+		return min(b.d.Queue, b.d.First)
+	}
+	return min(b.d.Queue, b.d.Total)
+}
+
+// span returns a span whose times count from the question.
+func (b *traceBuilder) span(name i18n.Message, class string, from, until time.Duration) span {
+	return span{Name: b.v.Text(name), Class: class, From: from + b.before, Until: until + b.before}
+}
+
+// bot returns the span of the bot, with its requests to a model and its calls of tools.
+func (b *traceBuilder) bot() span {
+	d := b.d
+	var parts []span
+	if len(d.Models) == 0 { // it is known only when it answered
+		first, waiting := d.First, msgThinking
+		if first == 0 {
+			first, waiting = d.Total, msgWaitedInVain
 		}
+		parts = append(parts, b.span(waiting, "wait", b.queue(), first), b.span(msgAnswering, "answer", first, d.Total))
 	}
-	first, waiting := d.First, msgThinking
-	if first == 0 {
-		first, waiting = d.Total, msgWaitedInVain
+	for _, m := range d.Models {
+		parts = append(parts, b.model(m))
 	}
-	queue := min(d.Queue, first)
-	add(v.Text(msgQueue), "queue", 0, queue)
-	add(v.Text(waiting), "wait", queue, first)
 	for _, c := range d.Calls {
 		from := max(c.At.Sub(d.At), 0)
-		add(c.Tool, "call", from, from+max(c.Took, time.Microsecond))
+		s := b.span("", "call", from, from+max(c.Took, time.Microsecond))
+		if s.Name, s.Call = c.Tool, &c; c.Failed() {
+			s.Class = "wrong"
+		}
+		parts = append(parts, s)
 	}
-	add(v.Text(msgAnswering), "answer", first, d.Total)
-	add(v.Text(msgLate), "late", d.Total, d.Late)
-	for _, s := range voiceSteps(d) {
-		add(v.Text(s.name), s.class, s.from-before, s.until-before)
+	parts = append(parts, b.span(msgLate, "late", d.Total, d.Late))
+	whole := b.span("", "", b.queue(), max(d.Total, d.Late))
+	whole.Name = botName(b.v, d.BotName, d.Bot)
+	whole.Parts = slices.DeleteFunc(parts, func(s span) bool { return s.Until <= s.From })
+	sortSpans(whole.Parts)
+	return whole
+}
+
+// model returns the span of a request to the model.
+func (b *traceBuilder) model(m store.ModelUse) span {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	s := b.span("", "model", ms(m.From), ms(max(m.From+m.Took, m.From+1)))
+	s.Name = b.v.Text(msgModelRequest, m.Model)
+	if m.First > 0 {
+		s.Facts = append(s.Facts, fact{b.v.Text(msgFirstPiece), page.FormatDuration(ms(m.First))})
 	}
-	slices.SortStableFunc(f.Steps, func(a, b step) int { return cmp.Compare(a.From, b.From) })
-	f.Label = v.Text(msgWaterfallTold, page.FormatDuration(f.Total))
-	return f
+	if m.Input > 0 || m.Output > 0 {
+		s.Facts = append(s.Facts, fact{b.v.Text(msgTokens), b.v.Text(msgTokensOf, page.FormatNumber(m.Input),
+			page.FormatNumber(m.Output))})
+	}
+	if m.Failed {
+		s.Class, s.Facts = "wrong", append(s.Facts, fact{b.v.Text(msgOutcome), b.v.Text(msgFailed)})
+	}
+	return s
+}
+
+// voice returns the spans before and after the bot of a spoken turn.
+func (b *traceBuilder) voice() (heard, spoken span) {
+	for _, s := range voiceSteps(b.d) {
+		group, name := &spoken, msgSpeaking
+		if s.name == msgPause || s.name == msgRecognising {
+			group, name = &heard, msgListening
+		}
+		part := b.span(s.name, s.class, s.from-b.before, s.until-b.before)
+		if part.Until <= part.From {
+			continue
+		}
+		if len(group.Parts) == 0 {
+			*group = span{Name: b.v.Text(name), From: part.From}
+		}
+		group.From, group.Until = min(group.From, part.From), max(group.Until, part.Until)
+		group.Parts = append(group.Parts, part)
+	}
+	return heard, spoken
+}
+
+func sortSpans(list []span) {
+	slices.SortStableFunc(list, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(b.Until, a.Until))
+	})
 }
 
 // voiceStep is a bar of a spoken turn. Its times count from the end of the speech.
@@ -104,59 +187,37 @@ func voiceSteps(d control.TurnDetail) []voiceStep {
 	return steps
 }
 
-const (
-	stepHeight = 44 // height of a row in pixels: a line of text and the bar below it
-	barHeight  = 14
-)
-
-// height returns the height of the chart in pixels, with the scale below the rows.
-func (f *waterfallData) height() int { return len(f.Steps)*stepHeight + 24 }
-
 // share returns d in percent of the total. Positions are in percent because the chart is as wide as
 // the page allows.
-func (f *waterfallData) share(d time.Duration) float64 {
-	if f.Total <= 0 {
+func (t *trace) share(d time.Duration) float64 {
+	if t.Total <= 0 {
 		return 0
 	}
-	return min(float64(d)*100/float64(f.Total), 100)
+	return min(float64(d)*100/float64(t.Total), 100)
 }
 
 // percent formats a percentage with two decimal places.
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }
 
 // width returns the width of a bar, with a minimum that is visible.
-func (f *waterfallData) width(s step) string {
+func (t *trace) width(s span) string {
 	const least = 0.6
-	from := f.share(s.From)
-	return percent(min(max(f.share(s.Until)-from, least), 100-min(from, 100-least)))
+	from := t.share(s.From)
+	return percent(min(max(t.share(s.Until)-from, least), 100-min(from, 100-least)))
 }
 
 // x returns where a bar begins.
-func (f *waterfallData) x(s step) string { return percent(min(f.share(s.From), 99.4)) }
+func (t *trace) x(s span) string { return percent(min(t.share(s.From), 99.4)) }
 
-// summary describes the whole chart in words.
-func (f *waterfallData) summary(v *page.Visit) string {
-	said := make([]string, len(f.Steps))
-	for i, s := range f.Steps {
-		said[i] = s.description(v)
-	}
-	return f.Label + " " + strings.Join(said, "; ")
-}
+// class returns the class of a bar.
+func (s span) class() string { return cmp.Or(s.Class, "whole") }
 
-// description describes a step in words.
-func (s step) description(v *page.Visit) string {
-	return v.Text(msgFromTo, s.Name, page.FormatDuration(s.From), page.FormatDuration(s.Until))
-}
+// hasDetails reports whether more is known of a span than its time.
+func (s span) hasDetails() bool { return len(s.Facts) > 0 || s.Call != nil }
 
-// minLabelWidth is how many characters of a name fit beside its duration on a phone.
-const minLabelWidth = 30
-
-func (s step) label() string {
-	name := []rune(s.Name)
-	if len(name) > minLabelWidth {
-		name = append(name[:minLabelWidth-1], '…')
-	}
-	return string(name) + " · " + page.FormatDuration(s.Until-s.From)
+// times says in words from when to when it went.
+func (s span) times(v *page.Visit) string {
+	return v.Text(msgFromTo, page.FormatDuration(s.From), page.FormatDuration(s.Until))
 }
 
 func px(n int) string { return strconv.Itoa(n) }

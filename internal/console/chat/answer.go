@@ -48,6 +48,7 @@ type answer struct {
 	Question string
 	At       time.Time
 	Took     time.Duration // 0: unknown
+	Tokens   int           // of the bot's model, read and written; 0: unknown
 	// ErrorText says how the answer ended, if that needs saying; Cause is a detail for the owner
 	// only.
 	ErrorText, Cause string
@@ -141,8 +142,9 @@ func newAnswer(turn *talk.Turn, b store.Bot) *answer {
 }
 
 // newStoredAnswer returns the answer of an earlier turn.
-func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, calls []control.TurnCall) *answer {
-	return &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, calls),
+func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, past control.PastTurn) *answer {
+	return &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, past.Calls),
+		Took: past.Took, Tokens: past.Input + past.Output,
 		base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
 }
 
@@ -224,7 +226,7 @@ func (a *answer) interval() time.Duration {
 	return pieceInterval * time.Duration(1+(len(a.Text)-a.sent.text)/openText)
 }
 
-// end records how the answer ended, and what the bot called if that was not seen.
+// end records how the answer ended, what it took, and what the bot called if that was not seen.
 func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error) {
 	a.setResult(err)
 	if a.At.IsZero() {
@@ -232,12 +234,13 @@ func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error)
 	} else {
 		a.Took = time.Since(a.At)
 	}
-	if len(a.Tools) > 0 {
-		return
+	past, failed := v.Instance.Control.PastTurns(ctx, b, []string{a.ID})
+	if failed != nil {
+		return // it is on the page of the turn
 	}
-	calls, failed := v.Instance.Control.TurnCalls(ctx, b, []string{a.ID})
-	if failed == nil { // otherwise they are on the page of the turn
-		a.Tools = recordedTools(v, calls[a.ID])
+	a.Tokens = past[a.ID].Input + past[a.ID].Output
+	if len(a.Tools) == 0 {
+		a.Tools = recordedTools(v, past[a.ID].Calls)
 	}
 }
 

@@ -77,14 +77,14 @@ func render(v *page.Visit, status int, chat control.Chat, s questionForm) {
 	for i, e := range chat.Exchanges {
 		turns[i] = e.Turn
 	}
-	calls, err := v.Instance.Control.TurnCalls(v.Context(), chat.Bot.Bot, turns)
+	recorded, err := v.Instance.Control.PastTurns(v.Context(), chat.Bot.Bot, turns)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
 	w := around{past: past}
 	for _, e := range chat.Exchanges {
-		w.answers = append(w.answers, newStoredAnswer(v, chat, e, calls[e.Turn]))
+		w.answers = append(w.answers, newStoredAnswer(v, chat, e, recorded[e.Turn]))
 	}
 	if n := len(w.answers); n > 0 && len(chat.Ongoing) == 0 && s.Answer == nil {
 		w.answers[n-1].setQuestion(chat.Exchanges[n-1].Question)

@@ -29,6 +29,7 @@ const (
 	msgOnlyPicture   = i18n.Message("A picture")
 	msgAgain         = i18n.Message("Ask again")
 	msgTook          = i18n.Message("took %s")
+	msgTokens        = i18n.Message("%s tokens")
 	msgCopy          = i18n.Message("Copy")
 	msgCopied        = i18n.Message("Copied")
 

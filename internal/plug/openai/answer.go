@@ -122,17 +122,31 @@ func (a *answer) runRound(ctx context.Context) (outcome, error) {
 		offered, choice = a.functions, "none"
 	}
 	a.step = step{}
+	began := time.Now()
 	body := b.request(a.turn, append(messages, a.thread.messages...), offered, choice)
 	out, err := b.round(ctx, body, sink{
 		text:  a.onText,
 		calls: func(made []call) error { return a.onCalls(ctx, made) },
 	})
+	a.reportUse(time.Since(began), out, err)
 	if err == nil && out.usage != nil {
 		b.log.DebugContext(ctx, "the model answered", "turn", a.turn.ID, "model", b.settings.Model,
 			"finish", out.finish,
 			"prompt_tokens", out.usage.Prompt, "completion_tokens", out.usage.Completion)
 	}
 	return out, err
+}
+
+// reportUse reports a request that has ended, for the record of the turn.
+func (a *answer) reportUse(took time.Duration, out outcome, err error) {
+	if a.turn.UsesModel == nil {
+		return
+	}
+	u := talk.ModelUse{Model: a.bot.settings.Model, Took: took, First: out.first, Failed: err != nil}
+	if out.usage != nil {
+		u.Input, u.Output = out.usage.Prompt, out.usage.Completion
+	}
+	a.turn.UsesModel(u)
 }
 
 // offeredFunctions returns the functions that the model can call now.

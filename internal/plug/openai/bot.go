@@ -70,6 +70,8 @@ type Bot struct {
 	secrets          []string
 	// withoutTools is set once the server has refused functions.
 	withoutTools atomic.Bool
+	// withoutUsage is set once the server has refused to report tokens, or the owner decides it.
+	withoutUsage atomic.Bool
 	// omitted tracks the functions that are not offered.
 	omitted omittedFunctions
 	// sleep, jitter and noteInterval are replaced by tests.
@@ -110,6 +112,9 @@ func New(s Settings, o Options) (*Bot, error) {
 	still.Timeout = 0
 	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	b.client = &still
+	if _, own := s.Extra[streamOptions]; own {
+		b.withoutUsage.Store(true)
+	}
 	b.secrets = s.secrets()
 	b.opening, b.functionSettings, err = s.opening(at.host)
 	return b, err

@@ -84,6 +84,10 @@ func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 	return out
 }
 
+// streamOptions is the field with which a server is asked for the tokens of a streamed answer
+// (platform.openai.com/docs/api-reference/chat/create). Not every server knows it.
+const streamOptions = "stream_options"
+
 // request returns the body of a request. A choice other than "" replaces the owner's tool_choice.
 func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []function, choice string) []byte {
 	var w bytes.Buffer
@@ -97,6 +101,9 @@ func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []fun
 		writeMessage(&w, m)
 	}
 	w.WriteByte(']')
+	if !b.withoutUsage.Load() {
+		w.WriteString(`,"` + streamOptions + `":{"include_usage":true}`)
+	}
 	if len(functions) > 0 {
 		b.writeFunctions(&w, functions, choice)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"time"
 
 	"patchbay/internal/toolbox"
 )
@@ -19,6 +20,8 @@ type outcome struct {
 	// finish is the finish_reason of the server, or "" if there was none.
 	finish string
 	usage  *usage
+	// first is the time to the first piece; 0: none came.
+	first time.Duration
 	// thought is the reasoning_content, truncated to maxThought.
 	thought string
 }
@@ -30,6 +33,7 @@ const maxThought = 64 << 10
 // round sends one request and forwards the response. It returns the error of a sink unchanged, and
 // otherwise the reason why the response is incomplete. The caller has to check ctx itself.
 func (b *Bot) round(ctx context.Context, body []byte, to sink) (out outcome, err error) {
+	began := time.Now()
 	ctx, span := b.traceRound(ctx)
 	defer func() { endRound(span, out, err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -37,11 +41,12 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (out outcome, err
 	r, err := b.openReply(ctx, cancel, body)
 	if err == nil {
 		defer r.close()
-		in := answerReader{to: to, reply: r}
+		in := answerReader{to: to, reply: r, began: began}
 		if err = in.read(); err == nil {
 			in.out.thought = in.thoughts.String()
 			return in.out, nil
 		}
+		out.first = in.out.first
 	}
 	// An exceeded limit shows up as a cancelled read.
 	if cause := context.Cause(ctx); cause != nil {
@@ -49,13 +54,14 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (out outcome, err
 			err = cause
 		}
 	}
-	return outcome{}, err
+	return out, err
 }
 
 // answerReader reads one response.
 type answerReader struct {
 	to        sink
 	reply     *reply
+	began     time.Time // of the request
 	reasoning reasoningFilter
 	calls     callAssembler
 	hasText   bool
@@ -87,6 +93,9 @@ func (l *answerReader) read() error {
 func (l *answerReader) take(d *delta) error {
 	if d.usage != nil {
 		l.out.usage = d.usage
+	}
+	if l.out.first == 0 && (d.text != "" || d.thought != "" || len(d.calls) > 0) {
+		l.out.first = time.Since(l.began)
 	}
 	if d.complete && l.hasText {
 		d.text = "" // the last event repeats the whole answer
