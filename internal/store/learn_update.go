@@ -12,7 +12,7 @@ import (
 
 // updatePoints changes points. It returns errStale if one has another version or is gone.
 func (db *DB) updatePoints(ctx context.Context, tx *sql.Tx, updates []pointUpdate) error {
-	if db.dialect != "postgres" || len(updates) == 1 {
+	if len(updates) == 1 || !db.hasRoundTrips() {
 		for _, u := range updates {
 			if err := u.write(ctx, tx); err != nil {
 				return err

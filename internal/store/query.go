@@ -245,3 +245,6 @@ func (db *DB) lookupCost() float64 {
 	}
 	return 10
 }
+
+// hasRoundTrips reports whether each statement is a round trip to a server.
+func (db *DB) hasRoundTrips() bool { return db.dialect == "postgres" }
