@@ -7,7 +7,7 @@ var (
 	Calls      = define("GET /api/v1/calls", "List tool calls, newest first", (*control.Service).Calls)
 	Turns      = define("GET /api/v1/turns", "List turns, newest first", (*control.Service).Turns)
 	TurnRecord = define("GET /api/v1/turns/{turn}", "Return a turn with its tool calls", (*control.Service).TurnRecord)
-	Stats      = define("GET /api/v1/stats", "Return the numbers of turns, failures and connected devices of the last 24 hours", (*control.Service).Stats)
+	Stats      = define("GET /api/v1/stats", "Return the numbers of turns and failures of the last day, week or month, and of connected devices of the last day", (*control.Service).Stats)
 	Forget     = define("DELETE /api/v1/records", "Permanently delete conversation content, turns, or arguments of tool calls", (*control.Service).Forget)
 	Keys       = define("GET /api/v1/keys", "List keys, newest first", (*control.Service).Keys)
 	AddKey     = define("POST /api/v1/keys", "Create a key; its secret is returned only once", (*control.Service).AddKey)

@@ -208,12 +208,22 @@ func TestRecords(t *testing.T) {
 	}
 	s := answered[control.Stats](h, h.operator, "GET", "stats", "")
 	var turns, calls int64
-	for i := range s.Hours {
-		turns += s.Hours[i].Turns()
-		calls += s.Hours[i].Calls
+	for i := range s.Spans {
+		turns += s.Spans[i].Turns()
+		calls += s.Spans[i].Calls
 	}
-	if len(s.Hours) != 24 || turns != 2 || calls != 1 {
-		t.Errorf("%d turns and %d calls in %d hours", turns, calls, len(s.Hours))
+	if len(s.Spans) != 24 || turns != 2 || calls != 1 {
+		t.Errorf("%d turns and %d calls in %d spans", turns, calls, len(s.Spans))
+	}
+	for of, want := range map[string]int{"day": 24, "week": 28, "month": 30} {
+		s := answered[control.Stats](h, h.operator, "GET", "stats?range="+of, "")
+		turns := int64(0)
+		for i := range s.Spans {
+			turns += s.Spans[i].Turns()
+		}
+		if len(s.Spans) != want || turns != 2 || s.Range != of || s.Seconds*want < 86400 {
+			t.Errorf("%s: %d turns in %d spans of %d s", of, turns, len(s.Spans), s.Seconds)
+		}
 	}
 	for _, c := range []struct {
 		key, method, path string
@@ -223,6 +233,7 @@ func TestRecords(t *testing.T) {
 		{onlyBot, "GET", "turns/a2", http.StatusNotFound},
 		{h.bobs, "GET", "turns?user=ada", http.StatusForbidden},
 		{h.bobs, "GET", "stats?user=ada", http.StatusForbidden},
+		{h.operator, "GET", "stats?range=year", http.StatusBadRequest},
 		{h.operator, "GET", "turns?limit=1000", http.StatusBadRequest},
 		{h.operator, "GET", "turns?outcome=x", http.StatusBadRequest},
 		{h.operator, "GET", "turns?bot=x", http.StatusBadRequest},
@@ -244,10 +255,12 @@ func TestRecords(t *testing.T) {
 	if len(p.Turns) != 1 {
 		t.Error("bob's are gone too")
 	}
-	s = answered[control.Stats](h, h.operator, "GET", "stats", "")
-	for i := range s.Hours {
-		if s.Hours[i].Turns() != 0 {
-			t.Error("the charts have them still")
+	for _, of := range []string{"day", "week", "month"} {
+		s = answered[control.Stats](h, h.operator, "GET", "stats?range="+of, "")
+		for i := range s.Spans {
+			if s.Spans[i].Turns() != 0 {
+				t.Errorf("the charts of a %s have them still", of)
+			}
 		}
 	}
 }

@@ -1,15 +1,17 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
+
+	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 const (
-	// hoursShown is the number of hours in charts.
-	hoursShown = 24
-	// settled is the time after an hour when all its turns have ended and are stored. Its counts
+	// settled is the time after a span when all its turns have ended and are stored. Its counts
 	// are cached from then on.
 	settled = 30 * time.Minute
 	// daysMost limits the people whose counts are cached.
@@ -20,8 +22,30 @@ const (
 	samplesMost = 24 * 60
 )
 
-// Hour has the counts of one hour.
-type Hour struct {
+// Ranges of statistics.
+const (
+	RangeDay   = "day"   // 24 hours
+	RangeWeek  = "week"  // 28 times six hours
+	RangeMonth = "month" // 30 days
+)
+
+// statsSpan returns the number of spans in a range, and how long each is.
+func statsSpan(of string) (n int, length time.Duration, err error) {
+	switch of {
+	case "", RangeDay:
+		return 24, time.Hour, nil
+	case RangeWeek:
+		return 28, 6 * time.Hour, nil
+	case RangeMonth:
+		return 30, 24 * time.Hour, nil
+	}
+	return 0, 0, problem.New(problem.Invalid, msgStatsRange, of)
+}
+
+const msgStatsRange = i18n.Message("range is %s; choose day, week or month")
+
+// Span has the counts of an hour, six hours or a day.
+type Span struct {
 	At           time.Time `json:"at"` // beginning
 	Done         int64     `json:"done"`
 	Failed       int64     `json:"failed"`
@@ -35,7 +59,7 @@ type Hour struct {
 }
 
 // Turns returns the number of turns.
-func (h *Hour) Turns() int64 { return h.Done + h.Failed + h.Disconnected }
+func (h *Span) Turns() int64 { return h.Done + h.Failed + h.Disconnected }
 
 // Sample is the number of connected devices at a time.
 type Sample struct {
@@ -43,69 +67,85 @@ type Sample struct {
 	Connected int       `json:"connected"`
 }
 
-// Stats has the counts of the last day.
+// Stats has the counts of a range up to now.
 type Stats struct {
-	Hours []Hour `json:"hours"` // oldest first; the last one has not ended
-	// Devices has a count per minute since this server started, oldest first.
+	Range   string `json:"range"`
+	Seconds int    `json:"span_seconds"` // length of a span
+	Spans   []Span `json:"spans"`        // oldest first; the last one has not ended
+	// Devices has a count per minute of the last day since this server started, oldest first.
 	Devices []Sample `json:"devices"`
 }
 
 // StatsQuery selects counts.
 type StatsQuery struct {
-	User string `query:"user"` // a name; admins may name others
+	User  string `query:"user"`  // a name; admins may name others
+	Range string `query:"range"` // day, week or month; empty: day
 }
 
-// Stats counts the last day: turns of the caller's bots, their calls, and their devices.
+// Stats counts turns of the caller's bots, their calls, and their devices, in days of UTC.
 func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, error) {
+	return s.StatsIn(ctx, c, in, time.UTC)
+}
+
+// StatsIn is [Service.Stats] in days of a time zone, as it is now.
+func (s *Service) StatsIn(ctx context.Context, c Caller, in StatsQuery, zone *time.Location) (out Stats, err error) {
+	n, length, err := statsSpan(in.Range)
+	if err != nil {
+		return out, err
+	}
 	owner, err := s.recordsOwner(ctx, c, in.User)
 	if err != nil {
-		return Stats{}, err
+		return out, err
 	}
 	now := time.Now()
-	hours, err := s.hours(ctx, owner, now)
-	if err != nil {
+	_, offset := now.In(zone).Zone()
+	ahead := time.Duration(offset) * time.Second
+	first := now.UTC().Add(ahead).Truncate(length).Add(-ahead - time.Duration(n-1)*length)
+	out = Stats{Range: cmp.Or(in.Range, RangeDay), Seconds: int(length / time.Second)}
+	if out.Spans, err = s.spans(ctx, owner, first, n, length, now); err != nil {
 		return Stats{}, err
 	}
-	return Stats{hours, s.samples.get(owner, time.Now().UTC(), s.Hub.HeldCounts())}, nil
+	out.Devices = s.samples.get(owner, now.UTC(), s.Hub.HeldCounts())
+	return out, nil
 }
 
-// hours returns the last day. Hours that are settled are counted once.
-func (s *Service) hours(ctx context.Context, owner string, now time.Time) ([]Hour, error) {
-	first := now.UTC().Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
-	known := s.days.of(owner)
-	hours := make([]Hour, hoursShown)
+// spans returns the counts of spans from a time on. Those that are settled are counted once.
+func (s *Service) spans(ctx context.Context, owner string, first time.Time, n int, length time.Duration,
+	now time.Time) ([]Span, error) {
+	known := s.days.of(owner, length)
+	spans := make([]Span, n)
 	from := 0
-	for i := range hours {
-		hours[i].At = first.Add(time.Duration(i) * time.Hour)
-		if h, ok := known[hours[i].At.Unix()]; ok && from == i {
-			hours[i], from = h, i+1
+	for i := range spans {
+		spans[i].At = first.Add(time.Duration(i) * length)
+		if h, ok := known[spans[i].At.Unix()]; ok && from == i {
+			spans[i], from = h, i+1
 		}
 	}
-	if err := s.count(ctx, owner, hours[from:]); err != nil {
+	if err := s.count(ctx, owner, spans[from:], length); err != nil {
 		return nil, err
 	}
-	keep := map[int64]Hour{}
-	for _, h := range hours {
-		if now.Sub(h.At) > time.Hour+settled {
+	keep := map[int64]Span{}
+	for _, h := range spans {
+		if now.Sub(h.At) > length+settled {
 			keep[h.At.Unix()] = h
 		}
 	}
-	s.days.keep(owner, keep)
-	return hours, nil
+	s.days.keep(owner, length, keep)
+	return spans, nil
 }
 
-// count counts hours.
-func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
-	if len(hours) == 0 {
+// count counts spans.
+func (s *Service) count(ctx context.Context, owner string, spans []Span, length time.Duration) error {
+	if len(spans) == 0 {
 		return nil
 	}
-	db, from, until := s.Hub.Store, hours[0].At, hours[len(hours)-1].At.Add(time.Hour)
-	counts, err := db.Traces.Counts(ctx, owner, from, until, time.Hour)
+	db, from, until := s.Hub.Store, spans[0].At, spans[len(spans)-1].At.Add(length)
+	counts, err := db.Traces.Counts(ctx, owner, from, until, length)
 	if err != nil {
 		return err
 	}
 	for _, n := range counts {
-		switch h := &hours[n.Span]; n.Outcome {
+		switch h := &spans[n.Span]; n.Outcome {
 		case "done":
 			h.Done += n.Turns
 		case "failed":
@@ -114,48 +154,51 @@ func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 			h.Disconnected += n.Turns
 		}
 	}
-	latencies, err := db.Traces.Latencies(ctx, owner, from, until, time.Hour)
+	latencies, err := db.Traces.Latencies(ctx, owner, from, until, length)
 	if err != nil {
 		return err
 	}
 	for _, l := range latencies {
-		h := &hours[l.Span]
+		h := &spans[l.Span]
 		h.Pieces, h.Half, h.Most = l.Turns, l.Median, l.P95
 	}
-	wrongs, err := db.Calls.CountFailed(ctx, owner, from, until, time.Hour)
+	wrongs, err := db.Calls.CountFailed(ctx, owner, from, until, length)
 	for _, n := range wrongs {
-		hours[n.Span].Calls = n.Count
+		spans[n.Span].Calls = n.Count
 	}
 	return err
 }
 
-// days caches counted hours, by person.
+// days caches counted spans, by person and length.
 type days struct {
 	mu    sync.Mutex
-	hours map[string]map[int64]Hour // the inner maps are not changed
+	spans map[string]map[time.Duration]map[int64]Span // the innermost maps are not changed
 }
 
-func (d *days) of(owner string) map[int64]Hour {
+func (d *days) of(owner string, length time.Duration) map[int64]Span {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.hours[owner]
+	return d.spans[owner][length]
 }
 
-func (d *days) keep(owner string, hours map[int64]Hour) {
+func (d *days) keep(owner string, length time.Duration, spans map[int64]Span) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.hours) >= daysMost || d.hours == nil {
-		d.hours = map[string]map[int64]Hour{}
+	if len(d.spans) >= daysMost || d.spans == nil {
+		d.spans = map[string]map[time.Duration]map[int64]Span{}
 	}
-	d.hours[owner] = hours
+	if d.spans[owner] == nil {
+		d.spans[owner] = map[time.Duration]map[int64]Span{}
+	}
+	d.spans[owner][length] = spans
 }
 
 // forget drops the cached counts of a person, and of everybody.
 func (d *days) forget(owner string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.hours, owner)
-	delete(d.hours, "")
+	delete(d.spans, owner)
+	delete(d.spans, "")
 }
 
 // samples has the numbers of connected devices, by person, per minute.

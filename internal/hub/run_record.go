@@ -110,9 +110,13 @@ func (r *run) recordModel(u talk.ModelUse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.models) < maxModelUses {
+		first := u.First.Milliseconds()
+		if u.First > 0 {
+			first = max(first, 1) // 0: none came
+		}
 		r.models = append(r.models, store.ModelUse{Model: u.Model,
-			From: (time.Since(r.started) - u.Took).Milliseconds(), First: u.First.Milliseconds(),
-			Took: u.Took.Milliseconds(), Input: u.Input, Output: u.Output, Failed: u.Failed})
+			From: (time.Since(r.started) - u.Took).Milliseconds(), First: first, Took: u.Took.Milliseconds(),
+			Input: u.Input, Output: u.Output, Failed: u.Failed})
 	}
 }
 

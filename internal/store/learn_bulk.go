@@ -140,8 +140,11 @@ func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (firs
 		err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until, &points)
 		b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
 		return b, err
-	}, `SELECT id, part, edit, changes, n, until_at, SUM(n) OVER (PARTITION BY id) FROM learn_bulk
-		WHERE person = $1 AND until_at >= $2 ORDER BY id DESC, part LIMIT 1`, person, millis(now))
+	}, `SELECT id, part, edit, changes, n, until_at,
+		(SELECT SUM(n) FROM learn_bulk a WHERE a.person = $1 AND a.id = learn_bulk.id AND a.until_at >= $2)
+		FROM learn_bulk WHERE person = $1 AND until_at >= $2
+		AND id = (SELECT MAX(id) FROM learn_bulk WHERE person = $1 AND until_at >= $2) ORDER BY part LIMIT 1`,
+		person, millis(now))
 	return first, points, err
 }
 

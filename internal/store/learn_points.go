@@ -280,6 +280,17 @@ func (f *QueueFilter) tag() string {
 	return ""
 }
 
+// withoutTag returns the filter without the condition of [QueueFilter.tag].
+func (f QueueFilter) withoutTag() QueueFilter {
+	if f.Tag != "" {
+		f.Tag = ""
+		return f
+	}
+	i := slices.IndexFunc(f.Where, func(c Condition) bool { return c.Field == FieldTag && !c.Not })
+	f.Where = slices.Delete(slices.Clone(f.Where), i, i+1)
+	return f
+}
+
 // preferTagIndex reports whether points of a queue with a tag, at most so many, are found faster
 // through the tag than through the queue. Where fewer points wait than have the tag, as usual in
 // QueueSteps and QueueDay, scanning the queue reads only a few rows.
@@ -303,10 +314,16 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter,
 	if err != nil || waiting <= tagged || tagged <= selectiveLimit {
 		return waiting > tagged, err
 	}
-	// By the share of the first ones with the tag, so many are read until there are enough.
-	share, err := t.taggedAmongFirst(ctx, person, f, tag)
-	reads := min(float64(waiting), float64(most)/share)
-	return t.db.lookupCost()*float64(tagged) < reads, err
+	reads := float64(waiting)
+	if len(f.Skip) == 0 && len(f.withoutTag().Where) == 0 {
+		// By the share of the first ones with the tag, so many are read until there are enough.
+		share, err := t.taggedAmongFirst(ctx, person, f, tag)
+		if err != nil {
+			return false, err
+		}
+		reads = min(reads, float64(most)/share)
+	}
+	return t.db.lookupCost()*float64(tagged) < reads, nil
 }
 
 // taggedAmongFirst returns which share of the first points in a queue has a tag. It reads no
@@ -320,7 +337,7 @@ func (t Learn) taggedAmongFirst(ctx context.Context, person string, f QueueFilte
 	args = append(args, selectiveLimit, person, tag)
 	return one(ctx, t.db, func(s scanner) (share float64, err error) { return share, s.Scan(&share) },
 		fmt.Sprintf(`SELECT COUNT(*) * 1.0 / %d FROM (%s ORDER BY due, due_at, number LIMIT $%d) AS first_ones
-			WHERE number IN (SELECT point FROM learn_tags WHERE person = $%d AND tag = $%d)`, selectiveLimit, first,
+			WHERE EXISTS (SELECT 1 FROM learn_tags WHERE person = $%d AND tag = $%d AND point = number)`, selectiveLimit, first,
 			n+1, n+2, n+3), args...)
 }
 
@@ -377,6 +394,10 @@ func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFi
 	if sooner {
 		q.skipPersonIndex()
 	}
+	if sooner && t.db.estimatesRows() {
+		q.lookUpTagged(person, f.tag())
+		f = f.withoutTag()
+	}
 	PointFilter{Deck: f.Deck, Tag: f.Tag}.addTo(q)
 	q.and(`queue = ` + strconv.Itoa(int(f.Queue)))
 	q.and(`buried <= ` + q.arg(int64(f.Today)))
@@ -390,9 +411,6 @@ func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFi
 	t.addConditions(q, person, Selection{Where: f.Where, Today: f.Today, Now: f.Now})
 	for _, deck := range f.Skip[:min(len(f.Skip), 30)] {
 		q.and(`deck <> ` + q.arg(deck))
-	}
-	if sooner && t.db.estimatesRows() {
-		q.lookUpTagged()
 	}
 	return q, nil
 }

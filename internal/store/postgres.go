@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,11 +292,9 @@ func (t Learn) addDueNumbers(q *pointQuery, person string, f Selection) {
 	q.and(`number = ANY (ARRAY(` + queued(QueueSteps) + ` UNION ALL ` + queued(QueueDay) + `))`)
 }
 
-var tagCondition = regexp.MustCompile(
-	`number IN \((SELECT point FROM learn_tags WHERE person = \$\d+ AND tag = \$\d+)\)`)
-
 // lookUpTagged makes PostgreSQL look up the points with a tag by their numbers in one scan. As a
 // join it looks them up one by one, in several processes if it expects many, which takes longer.
-func (q *pointQuery) lookUpTagged() {
-	q.text = tagCondition.ReplaceAllString(q.text, `number = ANY (ARRAY($1))`)
+func (q *pointQuery) lookUpTagged(person, tag string) {
+	q.and(`number = ANY (ARRAY(SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` +
+		q.arg(tag) + `))`)
 }

@@ -446,7 +446,7 @@ func TestChartsPage(t *testing.T) {
 	r := newRig(t, consoletest.Options{})
 	bot := r.AddScript(t, nil, echoes)
 	b := r.SignedInAs(r.Person)
-	if p := b.Get("/activity/charts"); !p.Contains("There were no turns in the last 24 hours", "0 now, 0 at the most",
+	if p := b.Get("/activity/charts"); !p.Contains("There were no turns in this time", "0 now, 0 at the most",
 		"Nothing failed") || strings.Count(p.Text, "<svg class=\"plot\"") != 1 {
 		t.Errorf("of nothing: %s", p.Text)
 	}
@@ -473,6 +473,15 @@ func TestChartsPage(t *testing.T) {
 	asks(t, r, bot, "hello again")
 	if p := b.Get("/activity/charts"); !p.Contains("3 turns, of which 1") {
 		t.Errorf("what was a moment ago is not there: %s", p.Text)
+	}
+	for _, of := range []string{"week", "month"} {
+		if p := b.Get("/activity/charts?range=" + of); !p.Contains("3 turns, of which 1", "Half of the turns") ||
+			p.Contains("at the most") {
+			t.Errorf("%s: %s", of, p.Text)
+		}
+	}
+	if p := b.Get("/activity/charts?range=year"); p.Status != http.StatusUnprocessableEntity {
+		t.Errorf("a range that there is not: status %d", p.Status)
 	}
 	if p := r.SignedInAs(r.Bob).Get("/activity/charts?everybody=on"); !p.Contains("There were no turns",
 		"0 now, 0 at the most") {

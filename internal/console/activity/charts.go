@@ -8,11 +8,12 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 )
 
 func charts(v *page.Visit) {
 	f := filter{Everybody: v.IsAdmin() && v.FormValue("everybody") != ""}
-	s, err := v.Instance.Control.Stats(v.Context(), f.caller(v), control.StatsQuery{})
+	s, err := v.Instance.Control.StatsIn(v.Context(), f.caller(v), control.StatsQuery{Range: v.FormValue("range")}, v.Zone())
 	if err != nil {
 		v.Fail(err)
 		return
@@ -28,18 +29,36 @@ const (
 	plotWhole  = plotBottom + 20
 )
 
-// barChartData is a stacked bar chart with one bar per hour.
+// chartRanges are the ranges to choose from, and how each is described.
+var chartRanges = []struct {
+	name        string
+	label, told i18n.Message
+}{
+	{control.RangeDay, msgRangeDay, msgDayTold}, {control.RangeWeek, msgRangeWeek, msgWeekTold},
+	{control.RangeMonth, msgRangeMonth, msgMonthTold},
+}
+
+// chartsURL returns the address of the charts of a range.
+func chartsURL(f filter, of string) string {
+	address := "/activity/charts?range=" + of
+	if f.Everybody {
+		address += "&everybody=on"
+	}
+	return address
+}
+
+// barChartData is a stacked bar chart with one bar per span.
 type barChartData struct {
 	id, title, told string
 	series          []series
-	hours           []control.Hour
-	most            int64 // the greatest total of an hour
+	stats           control.Stats
+	most            int64 // the greatest total of a span
 }
 
 // series is one colour of the bars.
 type series struct {
 	name, class string
-	of          func(*control.Hour) int64
+	of          func(*control.Span) int64
 }
 
 // names returns the names of the series.
@@ -51,13 +70,13 @@ func (b *barChartData) names() (out []string) {
 }
 
 func (b *barChartData) trimSeries() *barChartData {
-	for i := range b.hours {
-		b.most = max(b.most, b.sum(&b.hours[i]))
+	for i := range b.stats.Spans {
+		b.most = max(b.most, b.sum(&b.stats.Spans[i]))
 	}
 	return b
 }
 
-func (b *barChartData) sum(h *control.Hour) (n int64) {
+func (b *barChartData) sum(h *control.Span) (n int64) {
 	for _, p := range b.series {
 		n += p.of(h)
 	}
@@ -70,89 +89,109 @@ type block struct {
 	y, height       string
 }
 
-// blocks returns the rectangles of hour i.
+// blocks returns the rectangles of span i.
 func (b *barChartData) blocks(i int) (out []block) {
-	const gap = 0.15 // between two hours, as a fraction of an hour
-	hour := 100 / float64(len(b.hours))
+	const gap = 0.15 // between two spans, as a fraction of one
+	span := 100 / float64(len(b.stats.Spans))
 	base := float64(plotBottom)
 	for _, p := range b.series {
-		n := p.of(&b.hours[i])
+		n := p.of(&b.stats.Spans[i])
 		if n == 0 {
 			continue
 		}
 		height := max(float64(n)*plotHeight/float64(b.most), 1.5)
 		base -= height
-		out = append(out, block{p.class, percent((float64(i) + gap/2) * hour), percent((1 - gap) * hour), decimal(base),
+		out = append(out, block{p.class, percent((float64(i) + gap/2) * span), percent((1 - gap) * span), decimal(base),
 			decimal(height)})
 	}
 	return out
 }
 
-// countText describes hour i in words.
+// countText describes span i in words.
 func (b *barChartData) countText(v *page.Visit, i int) string {
-	h := &b.hours[i]
+	h := &b.stats.Spans[i]
 	var words []string
 	for _, p := range b.series {
 		words = append(words, p.name+" "+page.FormatNumber(p.of(h)))
 	}
-	return v.Text(msgOneHour, hourOf(v, h.At), strings.Join(words, ", "))
+	return v.Text(msgOneSpan, spanName(v, b.stats, h.At), strings.Join(words, ", "))
 }
 
-func turnsChart(v *page.Visit, hours []control.Hour) *barChartData {
+func turnsChart(v *page.Visit, s control.Stats) *barChartData {
 	var all, wrong int64
-	for i := range hours {
-		all += hours[i].Turns()
-		wrong += hours[i].Turns() - hours[i].Done
+	for i := range s.Spans {
+		all += s.Spans[i].Turns()
+		wrong += s.Spans[i].Turns() - s.Spans[i].Done
 	}
-	told := v.Text(msgPerHourTold, page.FormatNumber(all), page.FormatNumber(wrong))
+	told := v.Text(msgTurnsSum, page.FormatNumber(all), page.FormatNumber(wrong))
 	if all == 0 {
 		told = v.Text(msgNothingYet)
 	}
-	return (&barChartData{id: "turns", title: v.Text(msgPerHour), told: told, hours: hours, series: []series{
-		{v.Text(msgAnswered), "done", func(h *control.Hour) int64 { return h.Done }},
-		{v.Text(msgLeft), "left", func(h *control.Hour) int64 { return h.Disconnected }},
-		{v.Text(msgTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
+	return (&barChartData{id: "turns", title: v.Text(msgTurns), told: told, stats: s, series: []series{
+		{v.Text(msgAnswered), "done", func(h *control.Span) int64 { return h.Done }},
+		{v.Text(msgLeft), "left", func(h *control.Span) int64 { return h.Disconnected }},
+		{v.Text(msgTurnsFailed), "wrong", func(h *control.Span) int64 { return h.Failed }},
 	}}).trimSeries()
 }
 
-func errorsChart(v *page.Visit, hours []control.Hour) *barChartData {
+func errorsChart(v *page.Visit, s control.Stats) *barChartData {
 	var failed, calls int64
-	for i := range hours {
-		failed += hours[i].Failed
-		calls += hours[i].Calls
+	for i := range s.Spans {
+		failed += s.Spans[i].Failed
+		calls += s.Spans[i].Calls
 	}
 	told := v.Text(msgErrorsTold, page.FormatNumber(failed), page.FormatNumber(calls))
 	if failed+calls == 0 {
 		told = v.Text(msgNoErrors)
 	}
-	return (&barChartData{id: "errors", title: v.Text(msgErrors), told: told, hours: hours, series: []series{
-		{v.Text(msgTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
-		{v.Text(msgCallsWrong), "left", func(h *control.Hour) int64 { return h.Calls }},
+	return (&barChartData{id: "errors", title: v.Text(msgErrors), told: told, stats: s, series: []series{
+		{v.Text(msgTurnsFailed), "wrong", func(h *control.Span) int64 { return h.Failed }},
+		{v.Text(msgCallsWrong), "left", func(h *control.Span) int64 { return h.Calls }},
 	}}).trimSeries()
+}
+
+// spanName formats when a span is. Days are named by their noon, since the clock may have been
+// changed after them.
+func spanName(v *page.Visit, s control.Stats, at time.Time) string {
+	switch s.Range {
+	case control.RangeWeek:
+		return at.In(v.Zone()).Format("01-02 15:04")
+	case control.RangeMonth:
+		return at.Add(12 * time.Hour).In(v.Zone()).Format("01-02")
+	}
+	return hourOf(v, at)
+}
+
+// spanNames returns four names for the scale of a chart.
+func spanNames(v *page.Visit, s control.Stats) (names [4]string) {
+	for i := range names {
+		names[i] = spanName(v, s, s.Spans[i*len(s.Spans)/len(names)].At)
+	}
+	return names
 }
 
 // hourOf formats the beginning of an hour.
 func hourOf(v *page.Visit, t time.Time) string { return t.In(v.Zone()).Format("15:04") }
 
 // slowest returns the longest duration of the chart.
-func slowest(hours []control.Hour) (most time.Duration) {
-	for i := range hours {
-		most = max(most, hours[i].Most)
+func slowest(spans []control.Span) (most time.Duration) {
+	for i := range spans {
+		most = max(most, spans[i].Most)
 	}
 	return most
 }
 
-// steps returns an SVG path with one step per hour, in a space of one unit per hour and 100 units
-// high. Hours without data interrupt it.
-func steps(hours []control.Hour, most time.Duration, of func(*control.Hour) time.Duration) string {
+// steps returns an SVG path with one step per span, in a space of one unit per span and 100 units
+// high. Spans without data interrupt it.
+func steps(spans []control.Span, most time.Duration, of func(*control.Span) time.Duration) string {
 	var d strings.Builder
 	on := false
-	for i := range hours {
-		if hours[i].Pieces == 0 || most <= 0 {
+	for i := range spans {
+		if spans[i].Pieces == 0 || most <= 0 {
 			on = false
 			continue
 		}
-		y := decimal(100 - float64(of(&hours[i]))*100/float64(most))
+		y := decimal(100 - float64(of(&spans[i]))*100/float64(most))
 		if on {
 			d.WriteString("V" + y)
 		} else {
@@ -208,6 +247,14 @@ func newDeviceCurve(s control.Stats, now time.Time) deviceCurve {
 	path.WriteString("H" + strconv.Itoa(minutes))
 	d.line = path.String()
 	return d
+}
+
+// names returns four times for the scale.
+func (d *deviceCurve) names(v *page.Visit) (names [4]string) {
+	for i := range names {
+		names[i] = hourOf(v, d.from.Add(time.Duration(i*minutes/len(names))*time.Minute))
+	}
+	return names
 }
 
 func (d *deviceCurve) x(at time.Time) string { return decimal(at.Sub(d.from).Minutes()) }

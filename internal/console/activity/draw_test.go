@@ -38,6 +38,11 @@ func TestTrace(t *testing.T) {
 				FirstSentence: 700, FirstSound: 950, Interrupted: 4000}}}},
 		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second,
 			Outcome: "failed"}}},
+		"ongoing": { // the asker left in the queue, and the bot goes on
+			TurnRow: control.TurnRow{Trace: store.Trace{At: at, Queue: time.Second, Total: time.Second,
+				Outcome: "disconnected"}},
+			Calls: []control.Call{call("light", 1500*time.Millisecond, 70*time.Millisecond)},
+		},
 		"models": {
 			TurnRow: control.TurnRow{Trace: store.Trace{At: at, First: 2500 * time.Millisecond, Total: 3 * time.Second,
 				Outcome: "done", Models: []store.ModelUse{
@@ -75,11 +80,11 @@ func TestTrace(t *testing.T) {
 // Bars stack up to the height of the plot, and lines break where there is no data.
 func TestCharts(t *testing.T) {
 	v := &page.Visit{Lang: i18n.English}
-	hours := make([]control.Hour, 4)
-	hours[1] = control.Hour{Done: 6, Disconnected: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second,
+	hours := make([]control.Span, 4)
+	hours[1] = control.Span{Done: 6, Disconnected: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second,
 		Calls: 2}
-	hours[2] = control.Hour{Done: 5, Pieces: 5, Half: 2 * time.Second, Most: 2 * time.Second}
-	b := turnsChart(v, hours)
+	hours[2] = control.Span{Done: 5, Pieces: 5, Half: 2 * time.Second, Most: 2 * time.Second}
+	b := turnsChart(v, control.Stats{Range: control.RangeDay, Spans: hours})
 	if b.most != 10 || !strings.Contains(b.told, "15 turns, of which 4") {
 		t.Errorf("%+v", b)
 	}
@@ -92,10 +97,10 @@ func TestCharts(t *testing.T) {
 	if got := strings.Join(heights, ", "); got != "26.88% 76+84, 26.88% 62+14, 26.88% 20+42, 51.88% 90+70" {
 		t.Errorf("blocks at %s", got)
 	}
-	if got := steps(hours, 4*time.Second, func(h *control.Hour) time.Duration { return h.Most }); got != "M1 0H2V50H3" {
+	if got := steps(hours, 4*time.Second, func(h *control.Span) time.Duration { return h.Most }); got != "M1 0H2V50H3" {
 		t.Errorf("the line is %s", got)
 	}
-	if e := errorsChart(v, hours); e.most != 5 || !strings.Contains(e.told, "3 turns failed, and 2 calls") {
+	if e := errorsChart(v, control.Stats{Range: control.RangeDay, Spans: hours}); e.most != 5 || !strings.Contains(e.told, "3 turns failed, and 2 calls") {
 		t.Errorf("%+v", e)
 	}
 	now := time.Date(2026, 3, 23, 14, 0, 0, 0, time.UTC)

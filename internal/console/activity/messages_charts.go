@@ -3,11 +3,14 @@ package activity
 import "patchbay/internal/i18n"
 
 const (
-	msgChartsTold    = i18n.Message("The last 24 hours, hour by hour.")
+	msgRangeDay      = i18n.Message("24 hours")
+	msgRangeWeek     = i18n.Message("7 days")
+	msgRangeMonth    = i18n.Message("30 days")
+	msgDayTold       = i18n.Message("The last 24 hours, hour by hour.")
+	msgWeekTold      = i18n.Message("The last 7 days, a bar for each six hours.")
+	msgMonthTold     = i18n.Message("The last 30 days, as far as records are kept.")
 	msgAsTable       = i18n.Message("As a table")
-	msgHour          = i18n.Message("Hour")
-	msgPerHour       = i18n.Message("Turns an hour")
-	msgPerHourTold   = i18n.Message("%s turns, of which %s did not go well.")
+	msgTurnsSum      = i18n.Message("%s turns, of which %s did not go well.")
 	msgLatency       = i18n.Message("Time to the first words")
 	msgLatencyTold   = i18n.Message("Half of the turns got their first words within the solid line, nineteen of twenty within the dashed one.")
 	msgHalf          = i18n.Message("Half (p50)")
@@ -20,8 +23,8 @@ const (
 	msgConnected     = i18n.Message("Connected devices")
 	msgConnectedTold = i18n.Message("%s now, %s at the most.")
 	msgCountedSince  = i18n.Message("The server has run since %s; there is nothing from before, as devices are counted in its memory only.")
-	msgNothingYet    = i18n.Message("There were no turns in the last 24 hours.")
-	msgOneHour       = i18n.Message("%s: %s")
+	msgNothingYet    = i18n.Message("There were no turns in this time.")
+	msgOneSpan       = i18n.Message("%s: %s")
 	msgAnswered      = i18n.Message("Answered")
 	msgLeft          = i18n.Message("Asker left")
 

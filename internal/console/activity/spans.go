@@ -107,6 +107,9 @@ func (b *traceBuilder) bot() span {
 	whole := b.span("", "", b.queue(), max(d.Total, d.Late))
 	whole.Name = botName(b.v, d.BotName, d.Bot)
 	whole.Parts = slices.DeleteFunc(parts, func(s span) bool { return s.Until <= s.From })
+	for _, s := range whole.Parts { // a bot may go on without its asker
+		whole.From, whole.Until = min(whole.From, s.From), max(whole.Until, s.Until)
+	}
 	sortSpans(whole.Parts)
 	return whole
 }
@@ -124,7 +127,7 @@ func (b *traceBuilder) model(m store.ModelUse) span {
 			page.FormatNumber(m.Output))})
 	}
 	if m.Failed {
-		s.Class, s.Facts = "wrong", append(s.Facts, fact{b.v.Text(msgOutcome), b.v.Text(msgFailed)})
+		s.Class = "wrong"
 	}
 	return s
 }
@@ -219,5 +222,8 @@ func (s span) hasDetails() bool { return len(s.Facts) > 0 || s.Call != nil }
 func (s span) times(v *page.Visit) string {
 	return v.Text(msgFromTo, page.FormatDuration(s.From), page.FormatDuration(s.Until))
 }
+
+// failed reports whether it brought nothing.
+func (s span) failed() bool { return s.Class == "wrong" }
 
 func px(n int) string { return strconv.Itoa(n) }

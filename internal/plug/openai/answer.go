@@ -61,6 +61,7 @@ type answer struct {
 	endsLine        bool // the last text ended with a line break
 	sentCommands    []talk.Command
 	suggest         []string
+	asksTokens      bool // the last request did
 	commandRejected bool // a command was dropped because of invalid arguments
 	// refusal and suspects are the last refusal by the server and the functions that it may be
 	// about. They count only once a request without them succeeds.
@@ -123,12 +124,13 @@ func (a *answer) runRound(ctx context.Context) (outcome, error) {
 	}
 	a.step = step{}
 	began := time.Now()
-	body := b.request(a.turn, append(messages, a.thread.messages...), offered, choice)
+	a.asksTokens = !b.withoutUsage.Load()
+	body := b.request(a.turn, append(messages, a.thread.messages...), offered, choice, a.asksTokens)
 	out, err := b.round(ctx, body, sink{
 		text:  a.onText,
 		calls: func(made []call) error { return a.onCalls(ctx, made) },
 	})
-	a.reportUse(time.Since(began), out, err)
+	a.reportUse(ctx, time.Since(began), out, err)
 	if err == nil && out.usage != nil {
 		b.log.DebugContext(ctx, "the model answered", "turn", a.turn.ID, "model", b.settings.Model,
 			"finish", out.finish,
@@ -137,12 +139,15 @@ func (a *answer) runRound(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// reportUse reports a request that has ended, for the record of the turn.
-func (a *answer) reportUse(took time.Duration, out outcome, err error) {
+// reportUse reports a request that has ended, for the record of the turn. One that was stopped has
+// not failed.
+func (a *answer) reportUse(ctx context.Context, took time.Duration, out outcome, err error) {
 	if a.turn.UsesModel == nil {
 		return
 	}
-	u := talk.ModelUse{Model: a.bot.settings.Model, Took: took, First: out.first, Failed: err != nil}
+	_, ours := errors.AsType[*emitError](err)
+	u := talk.ModelUse{Model: a.bot.settings.Model, Took: took, First: out.first,
+		Failed: err != nil && !ours && ctx.Err() == nil}
 	if out.usage != nil {
 		u.Input, u.Output = out.usage.Prompt, out.usage.Completion
 	}

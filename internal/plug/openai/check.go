@@ -152,7 +152,7 @@ func (b *Bot) askOneWord(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	messages := []promptMessage{{role: roleUser, parts: []talk.Part{{Text: "Reply with the word: ok"}}}}
-	r, err := b.openReply(ctx, cancel, b.request(&talk.Turn{}, messages, nil, ""))
+	r, err := b.openReply(ctx, cancel, b.request(&talk.Turn{}, messages, nil, "", false))
 	if err == nil {
 		var d delta
 		err = r.next(&d)

@@ -45,9 +45,11 @@ func (a *answer) ask(ctx context.Context) (outcome, error) {
 func (a *answer) dropRefused(ctx context.Context, e *serverError) bool {
 	_, _, toolbox := functionKinds(a.functions)
 	switch {
-	case e.mentions(streamOptions) && !a.bot.withoutUsage.Swap(true):
-		a.bot.log.InfoContext(ctx, "the server does not report tokens", "model", a.bot.settings.Model, "error",
-			a.bot.redact(e.Error()))
+	case a.asksTokens && e.mentions(streamOptions):
+		if !a.bot.withoutUsage.Swap(true) {
+			a.bot.log.InfoContext(ctx, "the server does not report tokens", "model", a.bot.settings.Model, "error",
+				a.bot.redact(e.Error()))
+		}
 	case a.thread.hasPictures() && e.mentions("image"):
 		a.thread.dropPictures(0)
 		a.bot.log.WarnContext(ctx,

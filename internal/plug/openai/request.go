@@ -89,7 +89,9 @@ func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 const streamOptions = "stream_options"
 
 // request returns the body of a request. A choice other than "" replaces the owner's tool_choice.
-func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []function, choice string) []byte {
+// With tokens the server is asked for their number.
+func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []function, choice string,
+	tokens bool) []byte {
 	var w bytes.Buffer
 	w.Grow(len(b.opening) + messagesSize(messages) + functionsSize(functions) + 256)
 	w.Write(b.opening)
@@ -101,7 +103,7 @@ func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []fun
 		writeMessage(&w, m)
 	}
 	w.WriteByte(']')
-	if !b.withoutUsage.Load() {
+	if tokens {
 		w.WriteString(`,"` + streamOptions + `":{"include_usage":true}`)
 	}
 	if len(functions) > 0 {

@@ -46,7 +46,7 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (out outcome, err
 			in.out.thought = in.thoughts.String()
 			return in.out, nil
 		}
-		out.first = in.out.first
+		out.first, out.usage = in.out.first, in.out.usage
 	}
 	// An exceeded limit shows up as a cancelled read.
 	if cause := context.Cause(ctx); cause != nil {

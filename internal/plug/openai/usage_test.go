@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"slices"
+	"sync"
 	"testing"
 
 	. "patchbay/internal/plug/openai/openaitest"
@@ -51,5 +53,39 @@ func TestServerWithoutTokens(t *testing.T) {
 	}
 	if n := len(s.Requests()); n != 3 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// Turns that begin at the same time are refused at the same time, and each is asked again.
+func TestServerWithoutTokensAtOnce(t *testing.T) {
+	const turns = 4
+	hold := make(chan struct{})
+	refusal := Reply{Status: 400, Message: "Unrecognized request argument supplied: stream_options", Hold: hold}
+	s := startServer(t, append(slices.Repeat([]Reply{refusal}, turns), slices.Repeat([]Reply{saying("yes")}, turns)...)...)
+	b := newRig(t, s.URL, nil)
+	var asked sync.WaitGroup
+	for range turns {
+		asked.Go(func() {
+			if got := b.mustAsk(t, question("hi")).String(); got != `"yes"` {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+	if _, err := s.Await(testContext(t), turns); err != nil {
+		t.Error(err)
+	}
+	close(hold)
+	asked.Wait()
+}
+
+// The check of a bot needs no tokens, and so no server that knows the field.
+func TestCheckAsksForNoTokens(t *testing.T) {
+	s := startServer(t)
+	s.NoModels = true
+	if err := newRig(t, s.URL, nil).Check(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Requests(); len(r) != 1 || r[0].Chat.StreamOptions != nil {
+		t.Errorf("%d requests: %s", len(r), r[0].Body)
 	}
 }
