@@ -112,7 +112,7 @@ func (t Learn) SearchEach(ctx context.Context, person string, words []string, li
 	found := make([][]int64, len(words))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(1)
-	if t.db.dialect == "postgres" {
+	if t.db.hasRoundTrips() {
 		group.SetLimit(concurrentSearches)
 	}
 	for i := range words {

@@ -235,16 +235,3 @@ func scanAll(ctx context.Context, from querier, query string, args []any, row fu
 	}
 	return rows.Err()
 }
-
-// lookupCost returns how many entries of an index, in its order, are read with their points in the
-// time that it takes to look up one point by its number: measured with 100,000 points
-// (bench/console, /learn/review?tag=…).
-func (db *DB) lookupCost() float64 {
-	if db.dialect == "postgres" {
-		return 2
-	}
-	return 10
-}
-
-// hasRoundTrips reports whether each statement is a round trip to a server.
-func (db *DB) hasRoundTrips() bool { return db.dialect == "postgres" }
