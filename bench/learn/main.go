@@ -3,7 +3,7 @@
 // HTTP, one call after the other.
 //
 //	go run ./bench/learn [-points 1000,10000,100000] [-db sqlite,postgres] [-calls 200]
-//	  [-only next_review,submit_review] [-json]
+//	  [-only next_review,submit_review] [-json] [-data DIR] [-postgres URL]
 //
 // The points are in Chinese and English, in ten decks, with tags; two thirds have been reviewed,
 // and some hundred are due. The tools are called in turn, each -calls times, with different
@@ -37,6 +37,7 @@ type options struct {
 	only   []string
 	json   bool
 	data   string
+	url    string
 }
 
 func main() {
@@ -59,9 +60,14 @@ func parse() (o options, err error) {
 	only := flag.String("only", "", "measure these tools alone")
 	flag.StringVar(&o.data, "data", "",
 		"keep the SQLite database in this folder, and use it again if it is there; one number of points only")
+	flag.StringVar(&o.url, "postgres", "",
+		"use this PostgreSQL database, an empty one or that of an earlier run, and keep it; one number of points only")
 	flag.BoolVar(&o.json, "json", false, "one line of JSON for each tool")
 	flag.Parse()
 	o.dbs = strings.Split(*dbs, ",")
+	if o.url != "" {
+		o.dbs = []string{"postgres"}
+	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
@@ -78,7 +84,10 @@ func parse() (o options, err error) {
 func run(ctx context.Context, o options) error {
 	for _, db := range o.dbs {
 		url, stop := func(string) string { return "" }, func() {}
-		if db == "postgres" {
+		switch {
+		case o.url != "":
+			url = func(string) string { return o.url }
+		case db == "postgres":
 			var err error
 			if url, stop, err = storetest.Durable(); err != nil {
 				return err

@@ -2,10 +2,15 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"patchbay/internal/account"
+	"patchbay/internal/config"
+	"patchbay/internal/fetch"
 )
 
 // trusts reports whether connections made for a person may reach any address, and whether that
@@ -41,4 +46,22 @@ func (t ownersTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.anywhere.RoundTrip(r)
 	}
 	return t.guarded.RoundTrip(r)
+}
+
+// fetchers returns the fetchers of images: for wearers with a bot, and for anybody who wants to be
+// bound.
+func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (photos, binding *fetch.Fetcher,
+	err error) {
+	nets, err := config.ParsePrefixes(c.Fetch.AllowNets)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := fetch.Options{
+		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, PrivateHosts: c.Fetch.Private,
+		MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
+		Logger: log, Registerer: reg,
+	}
+	photos = fetch.New(o)
+	o.AllowHosts = c.Lingzhu.BindingHosts
+	return photos, fetch.New(o), nil
 }

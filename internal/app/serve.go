@@ -23,7 +23,6 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
-	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/oauth"
@@ -38,7 +37,6 @@ import (
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Options are the options of [Serve] beside the configuration.
@@ -486,6 +484,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		about = append(about, "certificate", print) // for OpenClaw's --tls-fingerprint
 	}
 	log.Info("serving", about...)
+	relaxCollector()
 	if o.OnServers != nil {
 		o.OnServers(pages, channel)
 	}
@@ -502,87 +501,4 @@ func busOptions(b *Base, log *slog.Logger) bus.Options {
 	c := b.Config.Bus
 	return bus.Options{Installation: b.Installation, Signer: b.Box, URL: c.URL, Name: c.Name, Cert: c.Cert, Key: c.Key,
 		CA: c.CA, Logger: log}
-}
-
-// fetchers returns the fetchers of images: for wearers with a bot, and for anybody who wants to be
-// bound.
-func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (photos, binding *fetch.Fetcher,
-	err error) {
-	nets, err := config.ParsePrefixes(c.Fetch.AllowNets)
-	if err != nil {
-		return nil, nil, err
-	}
-	o := fetch.Options{
-		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, PrivateHosts: c.Fetch.Private,
-		MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
-		Logger: log, Registerer: reg,
-	}
-	photos = fetch.New(o)
-	o.AllowHosts = c.Lingzhu.BindingHosts
-	return photos, fetch.New(o), nil
-}
-
-// plug attaches plugins to the hub, with the limits of their kind.
-type plug struct{ hub *hub.Hub }
-
-func (p plug) Attach(bot int64, b talk.Bot, concurrent, waiting int) func() {
-	return p.hub.AttachBot(bot, b, hub.Limits{Concurrent: concurrent, Waiting: waiting})
-}
-
-func (p plug) Renew(bot int64) { p.hub.RenewBot(bot) }
-
-// tokens finds the bot of a plugin's token.
-type tokens struct{ registry *hub.Registry }
-
-func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, error) {
-	b, err := t.registry.ByToken(ctx, token)
-	if errors.Is(err, store.ErrNotFound) {
-		return eyeclaw.Bot{}, eyeclaw.ErrUnknownToken
-	}
-	return eyeclaw.Bot{Number: b.Number, Kind: b.Kind}, err
-}
-
-// eyeclawHealth returns the state of a plugin's connection.
-func eyeclawHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
-	s, ok := cable.Status(bot.Number)
-	if !ok {
-		return control.Health{}
-	}
-	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen, Gateway: s.OpenClaw,
-		Reconnecting: s.Reconnecting && s.Connections == 0}
-	if s.LastErrorAt.After(s.LastAnswer) {
-		h.Problem, h.Command = s.LastError, s.Command
-	}
-	return h
-}
-
-// openBots returns a function that reports whether there is a bot that anybody may ask by the
-// legacy MCP endpoint.
-func openBots(b *Base) func(context.Context) (bool, error) {
-	var mu sync.Mutex
-	var known bool
-	var until time.Time
-	return func(ctx context.Context) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Now().Before(until) {
-			return known, nil // strangers must not load the database
-		}
-		open, err := anyOpen(ctx, b)
-		if err == nil {
-			known, until = open, time.Now().Add(time.Second)
-		}
-		return open, err
-	}
-}
-
-func anyOpen(ctx context.Context, b *Base) (bool, error) {
-	list, err := b.Store.Bots.ByOwner(ctx, "")
-	for _, bot := range list {
-		var s bots.Settings
-		if err := b.Registry.Settings(bot, &s); err == nil && s.MCPOpen {
-			return true, nil
-		}
-	}
-	return false, err
 }

@@ -221,6 +221,9 @@ func (t Learn) SaveTalk(ctx context.Context, asker, person string, state json.Ra
 
 var lastNumber atomic.Int64
 
+// NewNoteNumber returns a number for a new note.
+func NewNoteNumber() int64 { return newPointNumber() }
+
 // newPointNumber returns a number for a new point: the Unix time in milliseconds, shifted left by
 // 15 bits, plus a random part, since other instances generate numbers too. Numbers of this process
 // increase.

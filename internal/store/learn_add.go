@@ -21,22 +21,39 @@ type NewPoint struct {
 func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error {
 	return withNumbers(points, func() error {
 		return t.commit(ctx, person, func(ctx context.Context, tx *sql.Tx) error {
-			var d learnDeltas
-			if err := t.db.resolveDecks(ctx, tx, person, points); err != nil {
-				return err
-			}
-			for i := range points {
-				if err := t.db.insertPoint(ctx, tx, person, &points[i], "", &d.rows); err != nil {
-					return err
-				}
-				d.countAdded(&points[i])
-				if err := adoptLog(ctx, tx, person, points[i].Point.Number, points[i].known); err != nil {
-					return err
-				}
-			}
-			return d.write(ctx, t.db, tx, person)
+			return t.add(ctx, tx, person, points)
 		})
 	})
+}
+
+// AddNote inserts a note, whose number is of [NewNoteNumber], and its points, all or none. The person
+// must have no note with its GUID.
+func (t Learn) AddNote(ctx context.Context, n *Note, points []NewPoint) error {
+	return withNumbers(points, func() error {
+		return t.commit(ctx, n.Person, func(ctx context.Context, tx *sql.Tx) error {
+			if err := insertNote(ctx, tx, n, ""); err != nil {
+				return err
+			}
+			return t.add(ctx, tx, n.Person, points)
+		})
+	})
+}
+
+func (t Learn) add(ctx context.Context, tx *sql.Tx, person string, points []NewPoint) error {
+	var d learnDeltas
+	if err := t.db.resolveDecks(ctx, tx, person, points); err != nil {
+		return err
+	}
+	for i := range points {
+		if err := insertPoint(ctx, tx, person, &points[i], "", &d.rows); err != nil {
+			return err
+		}
+		d.countAdded(&points[i])
+		if err := adoptLog(ctx, tx, person, points[i].Point.Number, points[i].known); err != nil {
+			return err
+		}
+	}
+	return d.write(ctx, t.db, tx, person)
 }
 
 // numberTries is the number of attempts to write points with new numbers, in case another instance
@@ -96,25 +113,17 @@ func (d *learnDeltas) countAdded(n *NewPoint) {
 	}
 }
 
-// insertPoint writes a point but for the rows that it adds to r.
-func (db *DB) insertPoint(ctx context.Context, tx *sql.Tx, person string, n *NewPoint, staged string,
-	r *pointRows) error {
+// insertPoint adds a point and its plan to r, and writes its entries of the log.
+func insertPoint(ctx context.Context, tx *sql.Tx, person string, n *NewPoint, staged string, r *pointRows) error {
 	p := &n.Point
 	p.Person, p.Version = person, 1
-	args := append([]any{p.Number, p.ID, p.Person, p.Version, nullString(staged)}, pointValues(p)...)
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_points (number, id, person, version, staged, `+pointValueColumns+
-		`) VALUES
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)`, args...)
-	if err != nil {
-		return err
-	}
+	r.points = append(r.points, append([]any{p.Number, p.ID, p.Person, p.Version, nullString(staged)},
+		pointValues(p)...))
 	r.putTags(p, nil)
 	r.putWords(p, false)
 	for i := range n.Sittings {
 		n.Sittings[i].Point = p.Number
-		if err := insertSitting(ctx, tx, person, &n.Sittings[i]); err != nil {
-			return err
-		}
+		r.sittings = append(r.sittings, sittingValues(person, &n.Sittings[i]))
 	}
 	fresh := n.Log[:0:0]
 	for i := range n.Log {

@@ -278,7 +278,7 @@ func (c *PointChange) writeSittings(ctx context.Context) error {
 		var err error
 		switch {
 		case at < 0:
-			err = insertSitting(ctx, c.tx, c.Point.Person, s)
+			err = insertRows(ctx, c.tx, insertSittings, 1, [][]any{sittingValues(c.Point.Person, s)})
 		case c.sittingsBefore[at] != *s:
 			_, err = c.tx.ExecContext(ctx,
 				`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
@@ -299,12 +299,11 @@ func (c *PointChange) writeSittings(ctx context.Context) error {
 	return nil
 }
 
-func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) error {
-	_, err := tx.ExecContext(ctx,
-		`INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		sanitizeArgs([]any{s.ID, person, s.Point, int64(s.Day), s.Number, nullMillis(s.Completed), millis(s.Created),
-			s.Recall})...)
-	return err
+const insertSittings = `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES `
+
+func sittingValues(person string, s *Sitting) []any {
+	return sanitizeArgs([]any{s.ID, person, s.Point, int64(s.Day), s.Number, nullMillis(s.Completed), millis(s.Created),
+		s.Recall})
 }
 
 func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) (sql.Result, error) {

@@ -144,7 +144,7 @@ func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
 			}
 			var rows pointRows
 			for i := range points {
-				if err := m.t.db.insertPoint(ctx, tx, m.person, &points[i], m.name, &rows); err != nil {
+				if err := insertPoint(ctx, tx, m.person, &points[i], m.name, &rows); err != nil {
 					return err
 				}
 			}

@@ -39,6 +39,12 @@ func (t Learn) NoteTypes(ctx context.Context, person string) ([]NoteType, error)
 		FROM learn_note_types WHERE person = $1 ORDER BY name, number LIMIT 10000`, person)
 }
 
+// NoteTypeByOrigin returns a person's note type, or [ErrNotFound].
+func (t Learn) NoteTypeByOrigin(ctx context.Context, person, origin string) (NoteType, error) {
+	return one(ctx, t.db, readNoteType, `SELECT number, person, origin, name, model, updated_at
+		FROM learn_note_types WHERE person = $1 AND origin = $2`, person, origin)
+}
+
 func readNoteType(s scanner) (n NoteType, err error) {
 	var model string
 	var updated int64

@@ -94,22 +94,18 @@ func (t Learn) PointBySitting(ctx context.Context, person, sitting string) (Poin
 // PointsByNumber returns points by their numbers, in any order. Missing points and those in the
 // trash are left out.
 func (t Learn) PointsByNumber(ctx context.Context, person string, numbers []int64) ([]Point, error) {
-	var out []Point
+	out := make([]Point, 0, len(numbers))
 	for chunk := range slices.Chunk(numbers, inListSize) {
-		// The person is compared here: with a condition on it, the database would scan all points
-		// of the person.
-		points, err := all(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+
+		var err error
+		out, err = appendAll(ctx, t.db, out, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+
 			inPlaceholders(1)+`) AND deleted_at IS NULL AND staged IS NULL`, inArgs(chunk)...)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range points {
-			if p.Person == person {
-				out = append(out, p)
-			}
-		}
 	}
-	return out, nil
+	// The person is compared here: with a condition on it, the database would scan all points of
+	// the person.
+	return slices.DeleteFunc(out, func(p Point) bool { return p.Person != person }), nil
 }
 
 // PointFilter selects points. The zero value selects all that are not in the trash.

@@ -4,13 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// pointRows collects the changes of points, and the rows of their tags and search words, that one
-// transaction writes. For PostgreSQL they are written with one statement for each table, since each
+// pointRows collects new points and changes of others, and the rows of their plans, tags and search
+// words, that one transaction writes. For PostgreSQL they are written with one statement for each table, since each
 // statement is a round trip to its server; for SQLite, which has none, one by one.
 type pointRows struct {
+	points, sittings [][]any // values of new rows
 	updates        []pointUpdate
 	texts          []int64 // numbers of points with another text
 	added, removed tagRows
@@ -84,6 +86,17 @@ func (r *pointRows) putWords(p *Point, replace bool) {
 // write writes the changes and rows, which are all of one person. It returns errStale if one of the
 // points has another version.
 func (r *pointRows) write(ctx context.Context, db *DB, tx *sql.Tx, person string) error {
+	together := 1
+	if db.hasRoundTrips() {
+		together = rowsTogether
+	}
+	if err := insertRows(ctx, tx, `INSERT INTO learn_points (number, id, person, version, staged, `+pointValueColumns+
+		`) VALUES `, together, r.points); err != nil {
+		return err
+	}
+	if err := insertRows(ctx, tx, insertSittings, together, r.sittings); err != nil {
+		return err
+	}
 	if err := db.updatePoints(ctx, tx, r.updates); err != nil {
 		return err
 	}
@@ -101,4 +114,33 @@ func (r *pointRows) write(ctx context.Context, db *DB, tx *sql.Tx, person string
 		return err
 	}
 	return db.writeWords(ctx, tx, r.replaced, true)
+}
+
+// rowsTogether is how many new rows one statement for PostgreSQL writes. Each number of rows up to
+// it is another prepared statement.
+const rowsTogether = 50
+
+// insertRows writes rows, so many with one statement. The statement ends in VALUES.
+func insertRows(ctx context.Context, tx *sql.Tx, statement string, together int, rows [][]any) error {
+	for some := range slices.Chunk(rows, together) {
+		var text strings.Builder
+		text.WriteString(statement)
+		args := make([]any, 0, len(some)*len(some[0]))
+		for i, row := range some {
+			if i > 0 {
+				text.WriteString(", ")
+			}
+			before := "("
+			for _, value := range row {
+				args = append(args, value)
+				text.WriteString(before + "$" + strconv.Itoa(len(args)))
+				before = ", "
+			}
+			text.WriteString(")")
+		}
+		if _, err := tx.ExecContext(ctx, text.String(), args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

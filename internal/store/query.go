@@ -94,6 +94,12 @@ func one[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 
 // all reads every row of a query.
 func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	return appendAll(ctx, db, nil, read, query, args...)
+}
+
+// appendAll appends every row of a query to a slice.
+func appendAll[T any](ctx context.Context, db *DB, to []T, read func(scanner) (T, error), query string,
+	args ...any) ([]T, error) {
 	st, err := db.prepared(ctx, query)
 	if err != nil {
 		return nil, err
@@ -103,15 +109,14 @@ func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 		return nil, translate(err)
 	}
 	defer rows.Close()
-	var out []T
 	for rows.Next() {
 		v, err := read(rows)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v)
+		to = append(to, v)
 	}
-	return out, rows.Err()
+	return to, rows.Err()
 }
 
 // allOnce is all for a query whose text depends on what people write, or has numbers in it. There

@@ -67,7 +67,8 @@ func FuzzParseQuery(f *testing.F) {
 		if len(text) > 1000 {
 			return
 		}
-		q, index := parseQuery(text), indexWords(text, "")
+		q, index := parseQuery(text), &wordIndex{}
+		index.index(text, "")
 		if (len(index.words) > 0) != (len(q.Content) > 0) {
 			t.Fatalf("%q: %d words, terms %+v", text, len(index.words), q)
 		}

@@ -152,9 +152,11 @@ func relevantSources(asked string, sources []Source) []Source {
 	if looked.Vague {
 		least = minVagueRelevance
 	}
+	var words wordIndex
 	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
 		question, answer := v.Question[:min(len(v.Question), rankedBytes)], v.Answer[:min(len(v.Answer), rankedBytes)]
-		return looked.relevance(indexWords(question, answer, v.Tags...)) < least
+		words.index(question, answer, v.Tags...)
+		return looked.relevance(&words) < least
 	})
 }
 

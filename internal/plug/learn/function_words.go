@@ -223,10 +223,11 @@ func longestDense(run []rune) (n int, function bool) {
 	return 0, false
 }
 
-// wordIndex finds words by themselves and by their beginnings.
+// wordIndex finds words by themselves and by their beginnings. The zero value has none.
 type wordIndex struct {
 	has   map[string]bool
 	words []string
+	word  []byte // memory for the next one
 }
 
 // share returns the share of the terms that is among the words.

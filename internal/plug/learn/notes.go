@@ -342,12 +342,27 @@ func (s *Service) createCloze(ctx context.Context, l *Learner, d Draft) ([]Entry
 	if d.Deck, err = s.findOrAddDeck(ctx, l, d.Deck); err != nil {
 		return nil, err
 	}
-	t, err := s.storeType(ctx, l.Person, ClozeType())
+	t, err := s.clozeType(ctx, l.Person)
 	if err != nil {
 		return nil, err
 	}
-	_, made, err := s.addNote(ctx, l, t, []string{fieldOf(d.Question), fieldOf(d.Answer)}, d)
+	fields := make([]string, max(2, len(t.Fields)))
+	fields[0], fields[1] = fieldOf(d.Question), fieldOf(d.Answer)
+	_, made, err := s.addNote(ctx, l, t, fields, d)
 	return made, err
+}
+
+// clozeType returns a person's [ClozeType], as they have changed it. It is stored if they have none.
+func (s *Service) clozeType(ctx context.Context, person string) (StoredType, error) {
+	row, err := s.Store.Learn.NoteTypeByOrigin(ctx, person, ClozeType().Origin())
+	if errors.Is(err, store.ErrNotFound) {
+		return s.storeType(ctx, person, ClozeType())
+	}
+	if err != nil {
+		return StoredType{}, fmt.Errorf("look up a note type: %w", err)
+	}
+	t, err := note.Parse(row.Model)
+	return StoredType{t, row.Number}, err
 }
 
 // addNote adds a note with its cards. Deck in the draft is an ID, and the tags are clean.
@@ -357,23 +372,20 @@ func (s *Service) addNote(ctx context.Context, l *Learner, t StoredType, fields 
 	if len(ords) == 0 {
 		return 0, nil, invalid(msgNoteBare)
 	}
-	notes := []store.Note{{Type: t.Number, GUID: newID(), Fields: fields, Updated: l.Now}}
-	in := s.Store.Learn.NewImport(l.Person, "note-"+newID())
-	if err := in.StageNotes(ctx, notes); err != nil {
-		return 0, nil, errors.Join(fmt.Errorf("add a note: %w", err), in.Abort(context.WithoutCancel(ctx)))
-	}
-	added, err := newCards(l, t.Type, &notes[0], ords, d)
+	row := store.Note{Number: store.NewNoteNumber(), Person: l.Person, Type: t.Number, GUID: newID(), Fields: fields,
+		Updated: l.Now}
+	added, err := newCards(l, t.Type, &row, ords, d)
 	if err != nil {
-		return 0, nil, errors.Join(err, in.Abort(context.WithoutCancel(ctx)))
-	}
-	if err := s.finishNote(ctx, in, added, nil, nil); err != nil {
 		return 0, nil, err
+	}
+	if err := s.Store.Learn.AddNote(ctx, &row, added); err != nil {
+		return 0, nil, fmt.Errorf("add a note: %w", err)
 	}
 	made = make([]Entry, len(added))
 	for i := range added {
 		made[i] = Entry{added[i].Point, added[i].Sittings}
 	}
-	return notes[0].Number, made, nil
+	return row.Number, made, nil
 }
 
 // Markdown of own points that fields of notes have as HTML.

@@ -40,38 +40,49 @@ const (
 // IndexWords returns the search words of a text as ASCII letters and digits: whole words in
 // languages with spaces, pairs of adjacent characters in languages without.
 func IndexWords(question, answer string, tags ...string) []string {
-	return indexWords(question, answer, tags...).words
+	var x wordIndex
+	x.index(question, answer, tags...)
+	return x.words
 }
 
-func indexWords(question, answer string, tags ...string) *wordIndex {
-	size := min((len(question)+len(answer))/4, maxWords)
-	x := &wordIndex{has: make(map[string]bool, size), words: make([]string, 0, size)}
-	var word []byte
-	add := func() {
-		if !x.has[string(word)] && len(x.words) < maxWords {
-			text := string(word)
-			x.has[text] = true
-			x.words = append(x.words, text)
+// index replaces the words by those of a text. It uses the same memory again.
+func (x *wordIndex) index(question, answer string, tags ...string) {
+	if x.has == nil {
+		size := min((len(question)+len(answer))/4, maxWords)
+		x.has, x.words = make(map[string]bool, size), make([]string, 0, size)
+	}
+	clear(x.has)
+	x.words = x.words[:0]
+	x.split(question)
+	x.split(answer)
+	for _, tag := range tags {
+		x.split(tag)
+	}
+}
+
+// split adds the words of a text.
+func (x *wordIndex) split(text string) {
+	splitRuns(text, func(run []rune, dense bool) {
+		if !dense {
+			x.add(appendWord(x.word[:0], run))
+			x.add(appendWord(x.word[:0], []rune(stem(string(run)))))
+			return
 		}
+		for i := range run {
+			// The last character of a run is indexed alone, so that every character can be found by
+			// itself as the prefix of a word.
+			x.add(appendHexWord(x.word[:0], run[i:min(i+2, len(run))]))
+		}
+	})
+}
+
+func (x *wordIndex) add(word []byte) {
+	x.word = word
+	if !x.has[string(word)] && len(x.words) < maxWords {
+		text := string(word)
+		x.has[text] = true
+		x.words = append(x.words, text)
 	}
-	for _, text := range append([]string{question, answer}, tags...) {
-		splitRuns(text, func(run []rune, dense bool) {
-			if !dense {
-				word = appendWord(word[:0], run)
-				add()
-				word = appendWord(word[:0], []rune(stem(string(run))))
-				add()
-				return
-			}
-			for i := range run {
-				// The last character of a run is indexed alone, so that every character can be
-				// found by itself as the prefix of a word.
-				word = appendHexWord(word[:0], run[i:min(i+2, len(run))])
-				add()
-			}
-		})
-	}
-	return x
 }
 
 // isUnspaced reports whether a character belongs to a script without spaces between words.
@@ -328,10 +339,12 @@ func sortRanked(score map[int64]float64) []ranked {
 func rank(points []store.Point, query string, score map[int64]float64) {
 	want := strings.ToLower(strings.Join(strings.Fields(query), " "))
 	looked := parseQuery(query)
+	var words wordIndex
 	for i := range points {
 		p := &points[i]
 		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
-		score[p.Number] += 10 * looked.similarity(indexWords(begins, answer, p.Tags...))
+		words.index(begins, answer, p.Tags...)
+		score[p.Number] += 10 * looked.similarity(&words)
 		switch question := strings.ToLower(p.Question); {
 		case question == want:
 			score[p.Number] += 40
