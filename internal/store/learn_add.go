@@ -131,7 +131,7 @@ func insertPoint(ctx context.Context, tx *sql.Tx, person string, n *NewPoint, st
 		e.Point, e.Person, e.Deck = p.Number, person, p.Deck
 		// The log survives deletion, so a point that is imported again may have entries, which were
 		// counted when they were written.
-		added, err := affected(writeLog(ctx, tx, e, ` ON CONFLICT (person, id) DO NOTHING`))
+		added, err := affected(tx.ExecContext(ctx, insertLog+` ON CONFLICT (person, id) DO NOTHING`, logValues(e)...))
 		if err != nil {
 			return err
 		}

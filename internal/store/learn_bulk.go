@@ -68,26 +68,16 @@ func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, number
 			return err
 		}
 	}
-	if err := d.write(ctx, t.db, tx, person); err != nil {
-		return err
-	}
 	if replaces != nil {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id = $2 AND part = $3`, person,
-			replaces.ID, replaces.Part); err != nil {
-			return err
-		}
+		d.more.add(`DELETE FROM learn_bulk WHERE person = $1 AND id = $2 AND part = $3`, person, replaces.ID, replaces.Part)
 	}
-	if part == nil {
-		return nil
+	if part != nil {
+		d.more.add(`DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, part.ID)
+		d.more.add(`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			sanitizeArgs([]any{person, part.ID, part.Part, string(part.Edit), string(part.Changes), part.N,
+				millis(part.Until)})...)
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, part.ID); err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx,
-		`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		sanitizeArgs([]any{person, part.ID, part.Part, string(part.Edit), string(part.Changes), part.N,
-			millis(part.Until)})...)
-	return err
+	return d.write(ctx, t.db, tx, person)
 }
 
 // readChanges reads points with their plans, in the order of their numbers.

@@ -232,29 +232,21 @@ func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) er
 	if p.Words != nil {
 		d.rows.putWords(p, true)
 	}
-	if err := c.writeSittings(ctx); err != nil {
-		return err
-	}
+	c.writeSittings(&d.more)
 	for i := range c.Log {
 		if err := c.resolveLogDeck(ctx, db, &c.Log[i]); err != nil {
 			return err
 		}
-		if _, err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
-			return err
-		}
+		d.more.add(insertLog, logValues(&c.Log[i])...)
 		d.countReview(&c.Log[i])
 	}
 	if err := c.writeRevisions(ctx, db, d); err != nil {
 		return err
 	}
 	if c.BuryKin != 0 && p.Kin != "" {
-		_, err := c.tx.ExecContext(ctx,
-			`UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
+		d.more.add(`UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
 			AND deleted_at IS NULL AND buried < $5 AND (queue = 1 OR queue = 3 AND due < $6)`,
 			int64(c.BuryKin), p.Person, p.Kin, p.Number, int64(c.BuryKin), int64(c.BuryKin))
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -270,33 +262,24 @@ func (c *PointChange) resolveLogDeck(ctx context.Context, db *DB, e *LogEntry) (
 	return nil
 }
 
-func (c *PointChange) writeSittings(ctx context.Context) error {
+func (c *PointChange) writeSittings(b *batch) {
 	for i := range c.Sittings {
 		s := &c.Sittings[i]
 		s.Point = c.Point.Number
 		at := slices.IndexFunc(c.sittingsBefore, func(w Sitting) bool { return w.ID == s.ID })
-		var err error
 		switch {
 		case at < 0:
-			err = insertRows(ctx, c.tx, insertSittings, 1, [][]any{sittingValues(c.Point.Person, s)})
+			b.addRows(insertSittings, 1, [][]any{sittingValues(c.Point.Person, s)})
 		case c.sittingsBefore[at] != *s:
-			_, err = c.tx.ExecContext(ctx,
-				`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
+			b.add(`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
 				sanitizeArgs([]any{int64(s.Day), s.Number, nullMillis(s.Completed), s.Recall, c.Point.Person, s.ID})...)
-		}
-		if err != nil {
-			return err
 		}
 	}
 	for _, w := range c.sittingsBefore {
 		if !slices.ContainsFunc(c.Sittings, func(s Sitting) bool { return s.ID == w.ID }) {
-			if _, err := c.tx.ExecContext(ctx, `DELETE FROM learn_sittings WHERE person = $1 AND id = $2`,
-				c.Point.Person, w.ID); err != nil {
-				return err
-			}
+			b.add(`DELETE FROM learn_sittings WHERE person = $1 AND id = $2`, c.Point.Person, w.ID)
 		}
 	}
-	return nil
 }
 
 const insertSittings = `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES `
@@ -306,17 +289,19 @@ func sittingValues(person string, s *Sitting) []any {
 		s.Recall})
 }
 
-func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) (sql.Result, error) {
-	return tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+
-		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`+onConflict,
-		sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade),
-			int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
-			string(e.Before), string(e.After), e.Undoes, e.Source})...)
+const insertLog = `INSERT INTO learn_log (` + logColumns +
+	`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
+
+func logValues(e *LogEntry) []any {
+	return sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade),
+		int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
+		string(e.Before), string(e.After), e.Undoes, e.Source})
 }
 
 // learnDeltas collects the changes of counters, and the rows that are written together with them.
 type learnDeltas struct {
 	rows   pointRows
+	more   batch // run after those of rows
 	counts map[Count]int
 	days   map[dayKey]*DayWork
 	tags   map[string]int
@@ -377,9 +362,14 @@ func (d *learnDeltas) countReview(e *LogEntry) {
 
 // write applies the deltas in a fixed order, so that two instances do not deadlock.
 func (d *learnDeltas) write(ctx context.Context, db *DB, tx *sql.Tx, person string) error {
-	if err := d.rows.write(ctx, db, tx, person); err != nil {
-		return err
-	}
+	var b batch
+	d.rows.addTo(&b, db, person)
+	b = append(b, d.more...)
+	d.addCounts(&b, person)
+	return b.run(ctx, db, tx)
+}
+
+func (d *learnDeltas) addCounts(b *batch, person string) {
 	keys := make([]Count, 0, len(d.counts))
 	for k, n := range d.counts {
 		if n != 0 {
@@ -390,18 +380,15 @@ func (d *learnDeltas) write(ctx context.Context, db *DB, tx *sql.Tx, person stri
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Day, b.Day), strings.Compare(a.Deck, b.Deck))
 	})
 	for _, k := range keys {
-		if _, err := tx.ExecContext(ctx,
-			`INSERT INTO learn_counts (person, deck, queue, day, n) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (person, queue, day, deck) DO UPDATE SET n = learn_counts.n + excluded.n`, person, k.Deck, int64(k.Queue), int64(k.Day), d.counts[k]); err != nil {
-			return err
-		}
+		b.add(`INSERT INTO learn_counts (person, deck, queue, day, n) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (person, queue, day, deck) DO UPDATE SET n = learn_counts.n + excluded.n`, person, k.Deck,
+			int64(k.Queue), int64(k.Day), d.counts[k])
 	}
 	for _, tag := range slices.Sorted(maps.Keys(d.tags)) {
 		if n := d.tags[tag]; n != 0 {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO learn_tag_counts (person, tag, n) VALUES ($1, $2, $3)
-				ON CONFLICT (person, tag) DO UPDATE SET n = learn_tag_counts.n + excluded.n`, sanitizeArgs([]any{person, tag, n})...); err != nil {
-				return err
-			}
+			b.add(`INSERT INTO learn_tag_counts (person, tag, n) VALUES ($1, $2, $3)
+				ON CONFLICT (person, tag) DO UPDATE SET n = learn_tag_counts.n + excluded.n`,
+				sanitizeArgs([]any{person, tag, n})...)
 		}
 	}
 	days := make([]dayKey, 0, len(d.days))
@@ -409,19 +396,13 @@ func (d *learnDeltas) write(ctx context.Context, db *DB, tx *sql.Tx, person stri
 		days = append(days, k)
 	}
 	slices.SortFunc(days, func(a, b dayKey) int {
-		return cmp.Or(cmp.Compare(a.day, b.day),
-			strings.Compare(a.deck, b.deck))
+		return cmp.Or(cmp.Compare(a.day, b.day), strings.Compare(a.deck, b.deck))
 	})
 	for _, k := range days {
 		w := d.days[k]
-		if _, err := tx.ExecContext(ctx,
-			`INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		b.add(`INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, due = learn_days.due + excluded.due, again = learn_days.again + excluded.again, hard = learn_days.hard + excluded.hard,
 			good = learn_days.good + excluded.good, easy = learn_days.easy + excluded.easy, took_ms = learn_days.took_ms + excluded.took_ms`,
-			person, k.deck, int64(k.day), w.Fresh, w.Due, w.Again, w.Hard, w.Good, w.Easy,
-			w.Took.Milliseconds()); err != nil {
-			return err
-		}
+			person, k.deck, int64(k.day), w.Fresh, w.Due, w.Again, w.Hard, w.Good, w.Easy, w.Took.Milliseconds())
 	}
-	return nil
 }

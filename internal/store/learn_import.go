@@ -148,7 +148,9 @@ func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
 					return err
 				}
 			}
-			return rows.write(ctx, m.t.db, tx, m.person)
+			var b batch
+			rows.addTo(&b, m.t.db, m.person)
+			return b.run(ctx, m.t.db, tx)
 		})
 	})
 	if err == nil {

@@ -45,12 +45,9 @@ func (c *PointChange) History(ctx context.Context, since time.Time) ([]LogEntry,
 func (c *PointChange) writeRevisions(ctx context.Context, db *DB, d *learnDeltas) error {
 	for i := range c.Revised {
 		was, now := &c.Revised[i].Was, &c.Revised[i].Now
-		_, err := c.tx.ExecContext(ctx, `UPDATE learn_log SET sitting = $1, queue = $2, elapsed = $3, state = $4, outcome = $5
+		d.more.add(`UPDATE learn_log SET sitting = $1, queue = $2, elapsed = $3, state = $4, outcome = $5
 			WHERE person = $6 AND id = $7`, sanitizeArgs([]any{now.Sitting, int64(now.Queue), now.Elapsed,
 			string(now.Before), string(now.After), c.before.Person, was.ID})...)
-		if err != nil {
-			return err
-		}
 		if was.Kind != LogReview {
 			continue
 		}

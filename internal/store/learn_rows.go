@@ -1,10 +1,7 @@
 package store
 
 import (
-	"context"
-	"database/sql"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -13,9 +10,9 @@ import (
 // statement is a round trip to its server; for SQLite, which has none, one by one.
 type pointRows struct {
 	points, sittings [][]any // values of new rows
-	updates        []pointUpdate
-	texts          []int64 // numbers of points with another text
-	added, removed tagRows
+	updates          []pointUpdate
+	texts            []int64 // numbers of points with another text
+	added, removed   tagRows
 	// words of points by number. Replaced are those of points that had some already.
 	words, replaced wordRows
 }
@@ -83,64 +80,27 @@ func (r *pointRows) putWords(p *Point, replace bool) {
 	rows.points, rows.words = append(rows.points, p.Number), append(rows.words, words.String())
 }
 
-// write writes the changes and rows, which are all of one person. It returns errStale if one of the
-// points has another version.
-func (r *pointRows) write(ctx context.Context, db *DB, tx *sql.Tx, person string) error {
+// addTo adds the statements that write the changes and rows, which are all of one person. Their run
+// returns [errStale] if one of the points has another version.
+func (r *pointRows) addTo(b *batch, db *DB, person string) {
 	together := 1
 	if db.hasRoundTrips() {
 		together = rowsTogether
 	}
-	if err := insertRows(ctx, tx, `INSERT INTO learn_points (number, id, person, version, staged, `+pointValueColumns+
-		`) VALUES `, together, r.points); err != nil {
-		return err
-	}
-	if err := insertRows(ctx, tx, insertSittings, together, r.sittings); err != nil {
-		return err
-	}
-	if err := db.updatePoints(ctx, tx, r.updates); err != nil {
-		return err
-	}
+	b.addRows(`INSERT INTO learn_points (number, id, person, version, staged, `+pointValueColumns+`) VALUES `, together,
+		r.points)
+	b.addRows(insertSittings, together, r.sittings)
+	db.updatePoints(b, r.updates)
 	// After the points: a vector that is being written waits for them, or knows that they changed.
-	if err := dropVectors(ctx, tx, r.texts); err != nil {
-		return err
+	for chunk := range slices.Chunk(r.texts, inListSize) {
+		b.add(`DELETE FROM learn_vectors WHERE point IN (`+inPlaceholders(1)+`)`, inArgs(chunk)...)
 	}
-	if err := db.removeTags(ctx, tx, person, r.removed); err != nil {
-		return err
-	}
-	if err := db.addTags(ctx, tx, person, r.added); err != nil {
-		return err
-	}
-	if err := db.writeWords(ctx, tx, r.words, false); err != nil {
-		return err
-	}
-	return db.writeWords(ctx, tx, r.replaced, true)
+	db.removeTags(b, person, r.removed)
+	db.addTags(b, person, r.added)
+	db.writeWords(b, r.words, false)
+	db.writeWords(b, r.replaced, true)
 }
 
 // rowsTogether is how many new rows one statement for PostgreSQL writes. Each number of rows up to
 // it is another prepared statement.
 const rowsTogether = 50
-
-// insertRows writes rows, so many with one statement. The statement ends in VALUES.
-func insertRows(ctx context.Context, tx *sql.Tx, statement string, together int, rows [][]any) error {
-	for some := range slices.Chunk(rows, together) {
-		var text strings.Builder
-		text.WriteString(statement)
-		args := make([]any, 0, len(some)*len(some[0]))
-		for i, row := range some {
-			if i > 0 {
-				text.WriteString(", ")
-			}
-			before := "("
-			for _, value := range row {
-				args = append(args, value)
-				text.WriteString(before + "$" + strconv.Itoa(len(args)))
-				before = ", "
-			}
-			text.WriteString(")")
-		}
-		if _, err := tx.ExecContext(ctx, text.String(), args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}

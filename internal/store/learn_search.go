@@ -20,61 +20,50 @@ func personPrefix(person string) string {
 
 // writeWords stores the search words of points. The databases differ here: each has its own
 // full-text search.
-func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, rows wordRows, replace bool) error {
-	if len(rows.points) == 0 {
-		return nil
-	}
-	if db.dialect == "postgres" {
-		_, err := tx.ExecContext(ctx, `INSERT INTO learn_words (point, words)
+func (db *DB) writeWords(b *batch, rows wordRows, replace bool) {
+	switch {
+	case len(rows.points) == 0:
+		return
+	case db.dialect == "postgres":
+		b.add(`INSERT INTO learn_words (point, words)
 			SELECT point, words::tsvector FROM unnest($1::bigint[], $2::text[]) AS new (point, words)
 			ON CONFLICT (point) DO UPDATE SET words = excluded.words`, rows.points, rows.words)
-		return err
+		return
 	}
 	query := `INSERT INTO learn_words (rowid, words) VALUES ($1, $2)`
 	if replace {
 		query = `INSERT OR REPLACE INTO learn_words (rowid, words) VALUES ($1, $2)`
 	}
 	for i, point := range rows.points {
-		if _, err := tx.ExecContext(ctx, query, point, rows.words[i]); err != nil {
-			return err
-		}
+		b.add(query, point, rows.words[i])
 	}
 	db.merger.wake()
-	return nil
 }
 
 // addTags writes the tags of points.
-func (db *DB) addTags(ctx context.Context, tx *sql.Tx, person string, rows tagRows) error {
+func (db *DB) addTags(b *batch, person string, rows tagRows) {
 	if db.dialect == "postgres" && len(rows.tags) > 0 {
-		_, err := tx.ExecContext(ctx, `INSERT INTO learn_tags (person, tag, point)
+		b.add(`INSERT INTO learn_tags (person, tag, point)
 			SELECT $1, tag, point FROM unnest($2::text[], $3::bigint[]) AS new (tag, point)
 			ON CONFLICT DO NOTHING`, person, rows.tags, rows.points)
-		return err
+		return
 	}
 	for i, tag := range rows.tags {
-		if _, err := tx.ExecContext(ctx,
-			`INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-			person, tag, rows.points[i]); err != nil {
-			return err
-		}
+		b.add(`INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, person, tag,
+			rows.points[i])
 	}
-	return nil
 }
 
 // removeTags deletes the tags of points.
-func (db *DB) removeTags(ctx context.Context, tx *sql.Tx, person string, rows tagRows) error {
+func (db *DB) removeTags(b *batch, person string, rows tagRows) {
 	if db.dialect == "postgres" && len(rows.tags) > 0 {
-		_, err := tx.ExecContext(ctx, `DELETE FROM learn_tags t USING unnest($2::text[], $3::bigint[]) AS old (tag, point)
+		b.add(`DELETE FROM learn_tags t USING unnest($2::text[], $3::bigint[]) AS old (tag, point)
 			WHERE t.person = $1 AND t.tag = old.tag AND t.point = old.point`, person, rows.tags, rows.points)
-		return err
+		return
 	}
 	for i, tag := range rows.tags {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_tags WHERE person = $1 AND tag = $2 AND point = $3`,
-			person, tag, rows.points[i]); err != nil {
-			return err
-		}
+		b.add(`DELETE FROM learn_tags WHERE person = $1 AND tag = $2 AND point = $3`, person, tag, rows.points[i])
 	}
-	return nil
 }
 
 // dropWords deletes the search words of points. In PostgreSQL they are deleted with the points.

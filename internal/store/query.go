@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strconv"
 	"strings"
@@ -16,16 +17,42 @@ import (
 // tx runs f in its own transaction, and rolls back if f fails.
 func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) (err error) {
 	defer func() { db.noteDiskError(err) }()
-	tx, err := db.writer(ctx).BeginTx(ctx, nil)
+	tx, end, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
+	defer end()
 	if err := f(tx); err != nil {
 		tx.Rollback() //nolint:errcheck // the error of f is returned
 		return translate(err)
 	}
 	db.written.Add(1)
 	return translate(tx.Commit())
+}
+
+// begin begins a transaction. For PostgreSQL its connection is kept for batches until end.
+func (db *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
+	if !db.hasRoundTrips() {
+		tx, err = db.writer(ctx).BeginTx(ctx, nil)
+		return tx, func() {}, err
+	}
+	for try := 0; ; try++ {
+		conn, err := db.writer(ctx).Conn(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if tx, err = conn.BeginTx(ctx, nil); err == nil {
+			db.transactions.Store(tx, conn)
+			return tx, func() {
+				db.transactions.Delete(tx)
+				conn.Close() //nolint:errcheck // gives it back
+			}, nil
+		}
+		conn.Close()                                        //nolint:errcheck // the error of the transaction is returned
+		if !errors.Is(err, driver.ErrBadConn) || try == 2 { // as database/sql does
+			return nil, nil, err
+		}
+	}
 }
 
 // exec runs one statement and returns the number of changed rows.

@@ -106,8 +106,9 @@ type DB struct {
 	RelayLinks      RelayLinks
 	PushDevices     PushDevices
 
-	w, r         *sql.DB // SQLite: w is a single connection; PostgreSQL: both are one pool
-	longPool     *sql.DB // for long-running statements; nil for SQLite, see [longRunning]
+	w, r         *sql.DB  // SQLite: w is a single connection; PostgreSQL: both are one pool
+	longPool     *sql.DB  // for long-running statements; nil for SQLite, see [longRunning]
+	transactions sync.Map // the *sql.Conn of each *sql.Tx of PostgreSQL
 	dialect      string
 	path         string // of the SQLite database
 	commits      *committer

@@ -24,7 +24,9 @@ func TestWordsAreMerged(t *testing.T) {
 		err := db.tx(ctx, func(tx *sql.Tx) error {
 			var rows pointRows
 			rows.putWords(&Point{Number: int64(i + 1), Person: "p1", Words: []string{"all", fmt.Sprint("word", i)}}, false)
-			return rows.write(ctx, db, tx, "p1")
+			var b batch
+			rows.addTo(&b, db, "p1")
+			return b.run(ctx, db, tx)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -185,7 +185,7 @@ func (s *Service) CountTarget(ctx context.Context, l *Learner, to BulkTarget, tr
 }
 
 // nextCram returns the next question of a cram session. The cursor names the last one.
-func (s *Service) nextCram(ctx context.Context, person string, a *arguments) (*nextJSON, error) {
+func (s *Service) nextCram(ctx context.Context, l *Learner, a *arguments) (*nextJSON, error) {
 	x, err := ParseExpression(a.Query)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (s *Service) nextCram(ctx context.Context, person string, a *arguments) (*n
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Cram(ctx, person, x, after, 1)
+	page, err := s.cram(ctx, l, x, after, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -95,14 +95,18 @@ type nextJSON struct {
 }
 
 func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextJSON, error) {
-	if a.Cram {
-		return s.nextCram(ctx, person, a)
-	}
-	x, err := ParseExpression(a.Query)
+	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.Learner(ctx, person)
+	return s.nextFor(ctx, l, a)
+}
+
+func (s *Service) nextFor(ctx context.Context, l *Learner, a *arguments) (*nextJSON, error) {
+	if a.Cram {
+		return s.nextCram(ctx, l, a)
+	}
+	x, err := ParseExpression(a.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +198,15 @@ func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.Submit(ctx, c.Caller.Person, in)
+	l, err := s.Learner(ctx, c.Caller.Person)
 	if err != nil {
 		return nil, err
 	}
-	next, err := s.next(ctx, c.Caller.Person, a)
+	out, err := s.submit(ctx, l, in)
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.nextFor(ctx, l, a)
 	if err != nil {
 		// The review is stored; only the lookup of the next question failed.
 		s.Logger.WarnContext(ctx, "the next question could not be looked up", "error", err)

@@ -54,6 +54,11 @@ func (s *Service) Cram(ctx context.Context, person string, x *Expression, after 
 	if err != nil {
 		return nil, err
 	}
+	return s.cram(ctx, l, x, after, limit)
+}
+
+// cram is [Service.Cram] for a person who is loaded already.
+func (s *Service) cram(ctx context.Context, l *Learner, x *Expression, after int64, limit int) (*CramPage, error) {
 	f, err := x.Selection(l)
 	if err != nil {
 		return nil, err
@@ -65,11 +70,11 @@ func (s *Service) Cram(ctx context.Context, person string, x *Expression, after 
 	}
 	out := &CramPage{Learner: l}
 	if after == 0 {
-		if out.Total, err = s.Store.Learn.CountSelected(ctx, person, f, MaxCramCount); err != nil {
+		if out.Total, err = s.Store.Learn.CountSelected(ctx, l.Person, f, MaxCramCount); err != nil {
 			return nil, err
 		}
 	}
-	numbers, err := s.Store.Learn.SelectNumbers(ctx, person, f, after, limit+1)
+	numbers, err := s.Store.Learn.SelectNumbers(ctx, l.Person, f, after, limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +82,7 @@ func (s *Service) Cram(ctx context.Context, person string, x *Expression, after 
 		numbers = numbers[:limit]
 		out.After = numbers[limit-1]
 	}
-	points, err := s.Store.Learn.PointsByNumber(ctx, person, numbers)
+	points, err := s.Store.Learn.PointsByNumber(ctx, l.Person, numbers)
 	if err != nil {
 		return nil, err
 	}

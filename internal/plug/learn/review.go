@@ -69,6 +69,15 @@ func (e *NotDueError) Error() string { return "this point is not due yet" }
 // [Service.correct]). The errors are [ErrNotFound], [ErrNoPlan], *[AlreadyReviewedError],
 // *[NotDueError] and *[Invalid].
 func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Outcome, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	return s.submit(ctx, l, in)
+}
+
+// submit is [Service.Submit] for a person who is loaded already.
+func (s *Service) submit(ctx context.Context, l *Learner, in Submission) (*Outcome, error) {
 	if len(in.Recall) > MaxText {
 		return nil, invalid(i18n.Message("recall_text is longer than %d KiB"), MaxText>>10)
 	}
@@ -78,12 +87,8 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 	if len(in.ID) > 100 {
 		return nil, invalid(i18n.Message("review_id has 100 bytes at most"))
 	}
-	l, err := s.Learner(ctx, person)
-	if err != nil {
-		return nil, err
-	}
 	if in.Point == "" {
-		p, err := s.Store.Learn.PointBySitting(ctx, person, in.Sitting)
+		p, err := s.Store.Learn.PointBySitting(ctx, l.Person, in.Sitting)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, ErrNotFound
 		}
@@ -93,7 +98,7 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 		in.Point = p.ID
 	}
 	out := &Outcome{}
-	entry, err := s.change(ctx, person, in.Point, func(ctx context.Context, c *store.PointChange) error {
+	entry, err := s.change(ctx, l.Person, in.Point, func(ctx context.Context, c *store.PointChange) error {
 		*out = Outcome{Settings: l.Settings(c.Point.Deck)}
 		return s.review(ctx, c, l, in, out)
 	})
