@@ -12,7 +12,7 @@ import (
 // waits until the heap has doubled: with the 10 MB of a small installation a collection ran at
 // every thirtieth call of Learn, took 5 ms of two cores, and made the slowest calls slow. A heap
 // that is larger than this doubles, as before.
-const heapStep = 32 << 20
+const heapStep = 64 << 20
 
 var relaxing sync.Once
 
@@ -41,5 +41,5 @@ type collected struct{ _ [16]byte }
 // heapGrowth returns by how many percent the heap grows until the next collection, given its live
 // bytes, as a multiple of ten: setting another one stops all goroutines for a moment.
 func heapGrowth(live uint64) uint64 {
-	return max(100, min(1000, heapStep*10/max(live, 1)*10))
+	return max(100, min(2000, heapStep*10/max(live, 1)*10))
 }

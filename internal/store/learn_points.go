@@ -148,7 +148,8 @@ func (t Learn) Points(ctx context.Context, person string, f PointFilter, after P
 			q.skipPersonIndex()
 		}
 	}
-	f.addTo(q)
+	q.scans = !few
+	f.addTo(t.db, q, person)
 	if after.Number != 0 {
 		q.and(`(` + order + `, number) < (` + q.arg(millis(after.At)) + `, ` + q.arg(after.Number) + `)`)
 	}
@@ -178,7 +179,7 @@ func (t Learn) countTagged(ctx context.Context, person, tag string) (int, error)
 	return n, err
 }
 
-func (f PointFilter) addTo(q *pointQuery) {
+func (f PointFilter) addTo(db *DB, q *pointQuery, person string) {
 	if f.Trash {
 		q.and(`deleted_at IS NOT NULL`)
 	} else {
@@ -191,20 +192,36 @@ func (f PointFilter) addTo(q *pointQuery) {
 		q.and(`draft`)
 	}
 	if f.Tag != "" {
-		q.and(`number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(q.args[0]) + ` AND tag = ` +
-			q.arg(f.Tag) + `)`)
+		q.and(db.hasTag(q, person, f.Tag, false))
 	}
+}
+
+// hasTag returns the condition that a point has a tag, or has it not.
+func (db *DB) hasTag(q *pointQuery, person, tag string, not bool) string {
+	if !q.scans && !not {
+		return `number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` + q.arg(tag) + `)`
+	}
+	// The points are read anyway. With the table of tags, PostgreSQL reads all points that have it.
+	place, is := `instr`, ` > 0`
+	if db.dialect == "postgres" {
+		place = `strpos`
+	}
+	if not {
+		is = ` = 0`
+	}
+	return place + "('\n' || tags || '\n', " + q.arg(joinTags([]string{"", tag, ""})) + `)` + is
 }
 
 // pointQuery is a query over a person's points. The number of texts is bounded by the combinations
 // of filters.
 type pointQuery struct {
-	text string
-	args []any
+	text  string
+	args  []any
+	scans bool // points are found in some order of theirs, not through a tag
 }
 
 func queryFrom(head, person string) *pointQuery {
-	return &pointQuery{head + ` WHERE person = $1 AND staged IS NULL`, []any{person}}
+	return &pointQuery{text: head + ` WHERE person = $1 AND staged IS NULL`, args: []any{person}}
 }
 
 // skipPersonIndex makes the database find the points of a tag first and sort them afterwards.
@@ -391,10 +408,11 @@ func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFi
 		q.skipPersonIndex()
 	}
 	if sooner && t.db.estimatesRows() {
-		q.lookUpTagged(person, f.tag())
+		q.lookUpTagged(person, f.tag(), f.Queue)
 		f = f.withoutTag()
 	}
-	PointFilter{Deck: f.Deck, Tag: f.Tag}.addTo(q)
+	q.scans = !sooner
+	PointFilter{Deck: f.Deck, Tag: f.Tag}.addTo(t.db, q, person)
 	q.and(`queue = ` + strconv.Itoa(int(f.Queue)))
 	q.and(`buried <= ` + q.arg(int64(f.Today)))
 	switch f.Queue {

@@ -292,9 +292,12 @@ func (t Learn) addDueNumbers(q *pointQuery, person string, f Selection) {
 	q.and(`number = ANY (ARRAY(` + queued(QueueSteps) + ` UNION ALL ` + queued(QueueDay) + `))`)
 }
 
-// lookUpTagged makes PostgreSQL look up the points with a tag by their numbers in one scan. As a
-// join it looks them up one by one, in several processes if it expects many, which takes longer.
-func (q *pointQuery) lookUpTagged(person, tag string) {
-	q.and(`number = ANY (ARRAY(SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` +
-		q.arg(tag) + `))`)
+// lookUpTagged makes PostgreSQL look up the points with a tag in a queue by their numbers in one
+// scan. As a join it looks them up one by one, in several processes if it expects many, which takes
+// longer. Which of them are in the queue is found in indexes, without reading points.
+func (q *pointQuery) lookUpTagged(person, tag string, queue Queue) {
+	own := q.arg(person)
+	q.and(`number = ANY (ARRAY(SELECT point FROM learn_tags WHERE person = ` + own + ` AND tag = ` + q.arg(tag) +
+		` AND point IN (SELECT number FROM learn_points WHERE person = ` + own + ` AND queue = ` +
+		strconv.Itoa(int(queue)) + `)))`)
 }

@@ -167,6 +167,7 @@ type pager struct {
 	budgets map[string]budget
 	used    map[string]budget // by earlier pages
 	where   []store.Condition // of the query
+	empty   []store.Queue     // without a point of the filter, as far as they were counted
 }
 
 // maxScan limits how many points without budget one page may skip, in multiples of the page size;
@@ -176,6 +177,9 @@ const maxScan = 5
 func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, now time.Time,
 	limit int) ([]store.Point, error) {
 	var out []store.Point
+	if slices.Contains(p.empty, q) {
+		return nil, nil
+	}
 	for range maxScan {
 		want := limit - len(out)
 		if want <= 0 {
@@ -263,6 +267,7 @@ func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 // count counts the points of the filter that are left for today, within the budgets.
 func (p *pager) count(ctx context.Context) (int, error) {
 	var all []store.Count
+	p.empty = nil
 	for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
 		most := p.budgetOf(q)
 		if most <= 0 {
@@ -273,7 +278,10 @@ func (p *pager) count(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("count what is left: %w", err)
 		}
-		all = append(all, counts...)
+		// What is on its steps is also asked for the hours after midnight.
+		if all = append(all, counts...); len(counts) == 0 && q != store.QueueSteps {
+			p.empty = append(p.empty, q)
+		}
 	}
 	left := p.l.within(p.budgets, all)
 	return left.Total(), nil
