@@ -134,11 +134,6 @@ func measure(ctx context.Context, o options, db, url string, n int) error {
 		return err
 	}
 	defer s.stop()
-	if db == "postgres" { // what it does by itself in the minutes after many changes
-		if err := runPostgres(ctx, url, "VACUUM ANALYZE", "CHECKPOINT"); err != nil {
-			return err
-		}
-	}
 	if !o.json {
 		fmt.Printf("%s, %d points (filled in %s)\n", db, n, time.Since(began).Round(time.Millisecond))
 	}
@@ -149,6 +144,11 @@ func measure(ctx context.Context, o options, db, url string, n int) error {
 	for _, t := range s.story() {
 		if o.only != nil && !slices.Contains(o.only, t.tool) {
 			continue
+		}
+		if db == "postgres" { // what it does by itself in the minutes after many changes
+			if err := runPostgres(ctx, url, "VACUUM ANALYZE", "CHECKPOINT"); err != nil {
+				return err
+			}
 		}
 		l := line{DB: db, Points: n, Tool: t.tool}
 		times := make([]time.Duration, 0, o.calls)

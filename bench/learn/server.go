@@ -268,7 +268,7 @@ func (s *server) story() []step {
 	run := uuid.NewString()[:8] // a kept database has the tags of earlier runs
 	edit := step{tool: "edit_knowledge_points", args: func(i int) any {
 		at := s.rand.IntN(len(s.points) - 10)
-		return m{"ids": s.points[at : at+10], "add_tags": []string{fmt.Sprintf("%s-%d", run, i%10)}}
+		return m{"ids": s.points[at : at+10], "add_tags": []string{fmt.Sprintf("%s-%d", run, i%500)}}
 	}}
 	return []step{
 		{tool: "list_reviews", args: fixed(m{})},

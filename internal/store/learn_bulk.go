@@ -24,14 +24,19 @@ type BulkPart struct {
 	Until   time.Time       // when it is forgotten
 }
 
-// ChangeMany changes points by their numbers, at most [BulkBatch], in one transaction. f changes
-// them as in [Learn.Change], and sets Unchanged of those that stay as they are; it returns the part
-// of the edit to store, or nil. If it fails, nothing is written. It may be called more than once.
+// ManyPoints are points to change together.
+type ManyPoints struct {
+	Numbers []int64 // at most [BulkBatch]
+	Plans   bool    // their plans are needed too; otherwise Sittings are empty and stay as they are
+}
+
+// ChangeMany changes points in one transaction. f changes them as in [Learn.Change], and sets
+// Unchanged of those that stay as they are; it returns the part of the edit to store, or nil. If it fails, nothing is written. It may be called more than once.
 // Missing points are left out. A stored part replaces earlier edits: only the last can be undone. A
 // part that replaces names is deleted; nil: none.
-func (t Learn) ChangeMany(ctx context.Context, person string, numbers []int64,
+func (t Learn) ChangeMany(ctx context.Context, person string, points ManyPoints,
 	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
-	if len(numbers) > BulkBatch {
+	if len(points.Numbers) > BulkBatch {
 		return errors.New("too many points for one transaction")
 	}
 	for try := 0; ; try++ {
@@ -40,7 +45,7 @@ func (t Learn) ChangeMany(ctx context.Context, person string, numbers []int64,
 				if err := t.db.lockPerson(ctx, tx, person); err != nil {
 					return err
 				}
-				return t.changeMany(ctx, tx, person, numbers, f, replaces)
+				return t.changeMany(ctx, tx, person, points, f, replaces)
 			})
 		})
 		if !errors.Is(err, errStale) || try == maxRetries {
@@ -49,9 +54,9 @@ func (t Learn) ChangeMany(ctx context.Context, person string, numbers []int64,
 	}
 }
 
-func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, numbers []int64,
+func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, points ManyPoints,
 	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
-	changes, err := readChanges(ctx, tx, person, numbers)
+	changes, err := readChanges(ctx, tx, person, points)
 	if err != nil {
 		return err
 	}
@@ -80,11 +85,11 @@ func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, number
 	return d.write(ctx, t.db, tx, person)
 }
 
-// readChanges reads points with their plans, in the order of their numbers.
-func readChanges(ctx context.Context, tx *sql.Tx, person string, numbers []int64) ([]*PointChange, error) {
+// readChanges reads points in the order of their numbers.
+func readChanges(ctx context.Context, tx *sql.Tx, person string, points ManyPoints) ([]*PointChange, error) {
 	var out []*PointChange
 	byNumber := map[int64]*PointChange{}
-	for chunk := range slices.Chunk(numbers, inListSize) {
+	for chunk := range slices.Chunk(points.Numbers, inListSize) {
 		err := scanAll(ctx, tx, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+inPlaceholders(1)+
 			`) AND staged IS NULL ORDER BY number`, inArgs(chunk), func(s scanner) error {
 			p, err := readPoint(s)
@@ -98,6 +103,9 @@ func readChanges(ctx context.Context, tx *sql.Tx, person string, numbers []int64
 		})
 		if err != nil {
 			return nil, err
+		}
+		if !points.Plans {
+			continue
 		}
 		err = scanAll(ctx, tx, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point IN (`+inPlaceholders(1)+
 			`) ORDER BY point, number, created_at`, inArgs(chunk), func(s scanner) error {

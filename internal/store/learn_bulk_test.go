@@ -47,9 +47,9 @@ func TestChangeMany(t *testing.T) {
 			}
 			return nil, nil
 		}
-		must(t, db.Learn.ChangeMany(ctx, "p1", numbers, change, nil))
+		must(t, db.Learn.ChangeMany(ctx, "p1", store.ManyPoints{Numbers: numbers, Plans: true}, change, nil))
 		var got []store.Point
-		must(t, db.Learn.ChangeMany(ctx, "p1", numbers, func(changes []*store.PointChange) (*store.BulkPart, error) {
+		must(t, db.Learn.ChangeMany(ctx, "p1", store.ManyPoints{Numbers: numbers, Plans: true}, func(changes []*store.PointChange) (*store.BulkPart, error) {
 			got = nil
 			for i, c := range changes {
 				got = append(got, c.Point)
@@ -94,7 +94,7 @@ func TestChangeManyIsStale(t *testing.T) {
 		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "one?"), newPoint("2", "two?")}))
 		one, two := mustPoint(t, db, "1"), mustPoint(t, db, "2")
 		tries := 0
-		err = db.Learn.ChangeMany(ctx, "p1", []int64{one.Number, two.Number},
+		err = db.Learn.ChangeMany(ctx, "p1", store.ManyPoints{Numbers: []int64{one.Number, two.Number}, Plans: true},
 			func(changes []*store.PointChange) (*store.BulkPart, error) {
 				tries++
 				for _, c := range changes {

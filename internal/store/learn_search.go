@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -87,30 +88,65 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	if t.db.dialect == "postgres" {
 		query = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`
 	}
-	return all(ctx, t.db, readNumber, query, t.matchText(person, words), limit)
+	return all(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.and()), limit)
 }
 
 // concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
 // PostgreSQL.
 const concurrentSearches = 4
 
-// SearchEach searches each of several words as [Learn.Search] does. With PostgreSQL, several are
-// searched at a time: a frequent word that the newest points lack takes its server a millisecond
-// for every 3,000 of them.
+// SearchEach searches each of several words as [Learn.Search] does. In PostgreSQL a frequent word
+// that the newest points lack takes a millisecond for every 3,000 of them. So those words are found
+// in one pass that are frequent together, as the pairs of characters of one word are; the others
+// are searched several at a time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	found := make([][]int64, len(words))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(1)
-	if t.db.hasRoundTrips() {
+	var done []bool
+	if t.db.hasRoundTrips() && len(words) > 1 && len(words) <= 60 {
+		var err error
+		if done, err = t.searchTogether(ctx, person, words, limit, found); err != nil {
+			return nil, err
+		}
 		group.SetLimit(concurrentSearches)
 	}
 	for i := range words {
+		if done != nil && done[i] {
+			continue
+		}
 		group.Go(func() (err error) {
 			found[i], err = t.Search(ctx, person, words[i:i+1], limit)
 			return err
 		})
 	}
 	return found, group.Wait()
+}
+
+// searchTogether finds the newest points with any of several words, at most 60, and which of the
+// words are found: all their points, or as many as wanted, are among these.
+func (t Learn) searchTogether(ctx context.Context, person string, words []string, limit int,
+	found [][]int64) (done []bool, err error) {
+	var which strings.Builder
+	args := []any{t.matchText(person, words, " | "), 2 * limit}
+	for i, word := range words {
+		args = append(args, t.matchText(person, []string{word}, ""))
+		fmt.Fprintf(&which, " + CASE WHEN words @@ $%d::tsquery THEN %d::bigint ELSE 0 END", len(args), int64(1)<<i)
+	}
+	type hit struct{ point, which int64 }
+	hits, err := all(ctx, t.db, func(s scanner) (h hit, err error) { return h, s.Scan(&h.point, &h.which) },
+		`SELECT point, 0`+which.String()+` FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`,
+		args...)
+	done = make([]bool, len(words))
+	for i := range words {
+		for _, h := range hits {
+			if h.which>>i&1 == 1 && len(found[i]) < limit {
+				found[i] = append(found[i], h.point)
+			}
+		}
+		done[i] = len(found[i]) == limit || len(hits) < 2*limit
+	}
+	return done, err
 }
 
 // Vector is the embedding of a point by a model.
@@ -186,25 +222,34 @@ func (t Learn) wordsCondition(q *pointQuery, person string, words []string) stri
 	if len(words) == 0 {
 		return `TRUE`
 	}
-	query := q.arg(t.matchText(person, words))
+	query := q.arg(t.matchText(person, words, t.db.and()))
 	if t.db.dialect == "postgres" {
 		return `number IN (SELECT point FROM learn_words WHERE words @@ ` + query + `::tsquery)`
 	}
 	return `number IN (SELECT rowid FROM learn_words WHERE learn_words MATCH ` + query + `)`
 }
 
-// matchText returns words in the form of the database's full-text search; all of them are wanted.
-func (t Learn) matchText(person string, words []string) string {
-	and, prefix, quote := " AND ", "*", `"`
+// and is the operator of the database's full-text search for points with both of two words.
+func (db *DB) and() string {
+	if db.dialect == "postgres" {
+		return " & "
+	}
+	return " AND "
+}
+
+// matchText returns words in the form of the database's full-text search, with an operator between
+// them.
+func (t Learn) matchText(person string, words []string, operator string) string {
+	prefix, quote := "*", `"`
 	if t.db.dialect == "postgres" {
-		and, prefix, quote = " & ", ":*", "'"
+		prefix, quote = ":*", "'"
 	}
 	var terms strings.Builder
 	own := personPrefix(person)
 	for i, word := range words {
 		head, star := strings.CutSuffix(word, "*")
 		if i > 0 {
-			terms.WriteString(and)
+			terms.WriteString(operator)
 		}
 		terms.WriteString(quote + own + head + quote)
 		if star {

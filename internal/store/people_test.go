@@ -102,7 +102,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 		Updated: now}}))
 	must(t, notes.Finish(ctx, store.ImportEdits{Sources: []store.Source{{Name: "source", Data: []byte(`{}`)}}}))
 	must(t, db.Learn.NewImport(person, "running import of "+name).StageNotes(ctx, nil))
-	must(t, db.Learn.ChangeMany(ctx, person, []int64{points[0].Number},
+	must(t, db.Learn.ChangeMany(ctx, person, store.ManyPoints{Numbers: []int64{points[0].Number}, Plans: true},
 		func([]*store.PointChange) (*store.BulkPart, error) {
 			return &store.BulkPart{ID: "edit of " + name, Edit: []byte(`{}`), Changes: []byte(`{}`), Until: now}, nil
 		}, nil))

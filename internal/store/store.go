@@ -296,7 +296,7 @@ func (db *DB) migrate(ctx context.Context, o Options) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if err := db.leaveSpace(ctx); err != nil {
+	if err := db.tuneTables(ctx); err != nil {
 		return err
 	}
 	return db.recordVersion(ctx, o.Version)

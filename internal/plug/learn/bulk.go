@@ -201,7 +201,8 @@ func (b *bulk) change(ctx context.Context, id string, part int, numbers []int64)
 		}
 		return b.part(id, part, was)
 	}
-	if err := b.s.Store.Learn.ChangeMany(ctx, b.l.Person, numbers, edit, nil); err != nil {
+	points := store.ManyPoints{Numbers: numbers, Plans: b.edit.Deck != nil || b.edit.Due != nil}
+	if err := b.s.Store.Learn.ChangeMany(ctx, b.l.Person, points, edit, nil); err != nil {
 		return err
 	}
 	for id, why := range refused {

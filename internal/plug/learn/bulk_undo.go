@@ -68,11 +68,13 @@ func (s *Service) undoPart(ctx context.Context, l *Learner, part store.BulkPart,
 		return 0, 0, err
 	}
 	byNumber := make(map[int64]*pointBefore, len(list))
-	numbers := make([]int64, len(list))
+	points := store.ManyPoints{Numbers: make([]int64, len(list))}
 	for i := range list {
-		byNumber[list[i].Number], numbers[i] = &list[i], list[i].Number
+		w := &list[i]
+		byNumber[w.Number], points.Numbers[i] = w, w.Number
+		points.Plans = points.Plans || w.Deck != nil || w.Card != nil
 	}
-	err = s.Store.Learn.ChangeMany(ctx, l.Person, numbers, func(changes []*store.PointChange) (*store.BulkPart, error) {
+	err = s.Store.Learn.ChangeMany(ctx, l.Person, points, func(changes []*store.PointChange) (*store.BulkPart, error) {
 		n = 0
 		for _, c := range changes {
 			if byNumber[c.Point.Number].restore(c, l, channel) {
