@@ -88,33 +88,36 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	if t.db.dialect == "postgres" {
 		query = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`
 	}
-	return all(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.and()), limit)
+	return allPlanned(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.and()), limit)
 }
 
 // concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
 // PostgreSQL.
 const concurrentSearches = 4
 
-// SearchEach searches each of several words as [Learn.Search] does. In PostgreSQL a frequent word
-// that the newest points lack takes a millisecond for every 3,000 of them. So those words are found
-// in one pass that are frequent together, as the pairs of characters of one word are; the others
-// are searched several at a time.
+// SearchEach searches each of several words as [Learn.Search] does, at most 60. In PostgreSQL a
+// frequent word that the newest points lack takes a millisecond for every 3,000 of them. So words
+// that are frequent together, as the pairs of characters of one word are, are found in one pass,
+// and those that are left are searched several at a time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	found := make([][]int64, len(words))
+	left := make([]int, len(words)) // indexes of words
+	for i := range left {
+		left[i] = i
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(1)
-	var done []bool
-	if t.db.hasRoundTrips() && len(words) > 1 && len(words) <= 60 {
-		var err error
-		if done, err = t.searchTogether(ctx, person, words, limit, found); err != nil {
-			return nil, err
-		}
+	if t.db.hasRoundTrips() {
 		group.SetLimit(concurrentSearches)
-	}
-	for i := range words {
-		if done != nil && done[i] {
-			continue
+		for before := len(left) + 1; len(left) > 1 && len(left) < before; {
+			before = len(left)
+			var err error
+			if left, err = t.searchTogether(ctx, person, words, left, limit, found); err != nil {
+				return nil, err
+			}
 		}
+	}
+	for _, i := range left {
 		group.Go(func() (err error) {
 			found[i], err = t.Search(ctx, person, words[i:i+1], limit)
 			return err
@@ -123,30 +126,36 @@ func (t Learn) SearchEach(ctx context.Context, person string, words []string, li
 	return found, group.Wait()
 }
 
-// searchTogether finds the newest points with any of several words, at most 60, and which of the
-// words are found: all their points, or as many as wanted, are among these.
-func (t Learn) searchTogether(ctx context.Context, person string, words []string, limit int,
-	found [][]int64) (done []bool, err error) {
+// searchTogether finds the newest points with any of some words, and returns of which it has not
+// found all, or as many as wanted.
+func (t Learn) searchTogether(ctx context.Context, person string, words []string, some []int, limit int,
+	found [][]int64) (left []int, err error) {
 	var which strings.Builder
-	args := []any{t.matchText(person, words, " | "), 2 * limit}
-	for i, word := range words {
-		args = append(args, t.matchText(person, []string{word}, ""))
+	terms, args := make([]string, len(some)), make([]any, 2, len(some)+2)
+	for i, word := range some {
+		terms[i] = words[word]
+		args = append(args, t.matchText(person, terms[i:i+1], ""))
 		fmt.Fprintf(&which, " + CASE WHEN words @@ $%d::tsquery THEN %d::bigint ELSE 0 END", len(args), int64(1)<<i)
 	}
+	args[0], args[1] = t.matchText(person, terms, " | "), 2*limit
 	type hit struct{ point, which int64 }
-	hits, err := all(ctx, t.db, func(s scanner) (h hit, err error) { return h, s.Scan(&h.point, &h.which) },
+	hits, err := allPlanned(ctx, t.db, func(s scanner) (h hit, err error) { return h, s.Scan(&h.point, &h.which) },
 		`SELECT point, 0`+which.String()+` FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`,
 		args...)
-	done = make([]bool, len(words))
-	for i := range words {
+	for i, word := range some {
+		var has []int64
 		for _, h := range hits {
-			if h.which>>i&1 == 1 && len(found[i]) < limit {
-				found[i] = append(found[i], h.point)
+			if h.which>>i&1 == 1 && len(has) < limit {
+				has = append(has, h.point)
 			}
 		}
-		done[i] = len(found[i]) == limit || len(hits) < 2*limit
+		if len(has) == limit || len(hits) < 2*limit {
+			found[word] = has
+		} else {
+			left = append(left, word)
+		}
 	}
-	return done, err
+	return left, err
 }
 
 // Vector is the embedding of a point by a model.

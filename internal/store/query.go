@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -159,6 +160,17 @@ func allOnce[T any](
 		return err
 	})
 	return out, err
+}
+
+// allPlanned is all for a query whose best plan depends on its arguments. Of a prepared statement
+// PostgreSQL may keep one plan for all of them: with it, words that all points have took 35 ms.
+func allPlanned[T any](
+	ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any,
+) ([]T, error) {
+	if db.dialect != "postgres" {
+		return all(ctx, db, read, query, args...)
+	}
+	return allOnce(ctx, db, read, query, append([]any{pgx.QueryExecModeExec}, args...)...)
 }
 
 // prepared returns the prepared statement of a read query, because parsing takes longer than
