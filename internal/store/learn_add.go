@@ -26,8 +26,8 @@ func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error 
 	})
 }
 
-// AddNote inserts a note, whose number is of [NewNoteNumber], and its points, all or none. The person
-// must have no note with its GUID.
+// AddNote inserts a note, whose number is of [NewNoteNumber], and its points, all or none. The
+// person must have no note with its GUID.
 func (t Learn) AddNote(ctx context.Context, n *Note, points []NewPoint) error {
 	return withNumbers(points, func() error {
 		return t.commit(ctx, n.Person, func(ctx context.Context, tx *sql.Tx) error {

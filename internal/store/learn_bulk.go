@@ -31,9 +31,10 @@ type ManyPoints struct {
 }
 
 // ChangeMany changes points in one transaction. f changes them as in [Learn.Change], and sets
-// Unchanged of those that stay as they are; it returns the part of the edit to store, or nil. If it fails, nothing is written. It may be called more than once.
-// Missing points are left out. A stored part replaces earlier edits: only the last can be undone. A
-// part that replaces names is deleted; nil: none.
+// Unchanged of those that stay as they are; it returns the part of the edit to store, or nil. If it
+// fails, nothing is written. It may be called more than once. Missing points are left out. A stored
+// part replaces earlier edits: only the last can be undone. A part that replaces names is deleted;
+// nil: none.
 func (t Learn) ChangeMany(ctx context.Context, person string, points ManyPoints,
 	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
 	if len(points.Numbers) > BulkBatch {

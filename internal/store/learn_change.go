@@ -293,8 +293,8 @@ const insertLog = `INSERT INTO learn_log (` + logColumns +
 	`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
 
 func logValues(e *LogEntry) []any {
-	return sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade),
-		int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
+	return sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone,
+		int64(e.Grade), int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
 		string(e.Before), string(e.After), e.Undoes, e.Source})
 }
 

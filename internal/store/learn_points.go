@@ -196,22 +196,6 @@ func (f PointFilter) addTo(db *DB, q *pointQuery, person string) {
 	}
 }
 
-// hasTag returns the condition that a point has a tag, or has it not.
-func (db *DB) hasTag(q *pointQuery, person, tag string, not bool) string {
-	if !q.scans && !not {
-		return `number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` + q.arg(tag) + `)`
-	}
-	// The points are read anyway. With the table of tags, PostgreSQL reads all points that have it.
-	place, is := `instr`, ` > 0`
-	if db.dialect == "postgres" {
-		place = `strpos`
-	}
-	if not {
-		is = ` = 0`
-	}
-	return place + "('\n' || tags || '\n', " + q.arg(joinTags([]string{"", tag, ""})) + `)` + is
-}
-
 // pointQuery is a query over a person's points. The number of texts is bounded by the combinations
 // of filters.
 type pointQuery struct {

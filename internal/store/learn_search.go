@@ -238,6 +238,22 @@ func (t Learn) wordsCondition(q *pointQuery, person string, words []string) stri
 	return `number IN (SELECT rowid FROM learn_words WHERE learn_words MATCH ` + query + `)`
 }
 
+// hasTag returns the condition that a point has a tag, or has it not.
+func (db *DB) hasTag(q *pointQuery, person, tag string, not bool) string {
+	if !q.scans && !not {
+		return `number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` + q.arg(tag) + `)`
+	}
+	// The points are read anyway. With the table of tags, PostgreSQL reads all points that have it.
+	place, is := `instr`, ` > 0`
+	if db.dialect == "postgres" {
+		place = `strpos`
+	}
+	if not {
+		is = ` = 0`
+	}
+	return place + "('\n' || tags || '\n', " + q.arg(joinTags([]string{"", tag, ""})) + `)` + is
+}
+
 // and is the operator of the database's full-text search for points with both of two words.
 func (db *DB) and() string {
 	if db.dialect == "postgres" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// updatePoints adds changes of points. Their run returns [errStale] if one has another version or is
-// gone.
+// updatePoints adds changes of points. Their run returns [errStale] if one has another version or
+// is gone.
 func (db *DB) updatePoints(b *batch, updates []pointUpdate) {
 	if len(updates) == 1 || !db.hasRoundTrips() {
 		for _, u := range updates {

@@ -276,8 +276,8 @@ func (db *DB) tuneTables(ctx context.Context) error {
 	if _, err := db.exec(ctx, `ALTER TABLE learn_points SET (fillfactor = 80)`); err != nil {
 		return err
 	}
-	// By default a table is vacuumed when a fifth of its rows are dead, and analyzed when a tenth are
-	// new. A search passes dead rows, and its plan depends on how frequent its words are.
+	// By default a table is vacuumed when a fifth of its rows are dead, and analyzed when a tenth
+	// are new. A search passes dead rows, and its plan depends on how frequent its words are.
 	for _, table := range []string{`learn_points`, `learn_words`, `learn_tags`} {
 		if _, err := db.exec(ctx, `ALTER TABLE `+table+
 			` SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)`); err != nil {

@@ -352,7 +352,8 @@ func (s *Service) createCloze(ctx context.Context, l *Learner, d Draft) ([]Entry
 	return made, err
 }
 
-// clozeType returns a person's [ClozeType], as they have changed it. It is stored if they have none.
+// clozeType returns a person's [ClozeType], as they have changed it. It is stored if they have
+// none.
 func (s *Service) clozeType(ctx context.Context, person string) (StoredType, error) {
 	row, err := s.Store.Learn.NoteTypeByOrigin(ctx, person, ClozeType().Origin())
 	if errors.Is(err, store.ErrNotFound) {
