@@ -10,6 +10,7 @@ import (
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
+	"patchbay/internal/bus"
 	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
@@ -155,4 +156,11 @@ func kinds(base *Base) []hub.Kind {
 		base.Agents.Kind(),
 		base.realtime.kind(base),
 	}
+}
+
+// busOptions returns the configured options of the bus.
+func busOptions(b *Base, log *slog.Logger) bus.Options {
+	c := b.Config.Bus
+	return bus.Options{Installation: b.Installation, Signer: b.Box, URL: c.URL, Name: c.Name, Cert: c.Cert, Key: c.Key,
+		CA: c.CA, Logger: log}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -494,11 +493,4 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	err = running.Wait()
 	log.Info("stopped")
 	return err
-}
-
-// busOptions returns the configured options of the bus.
-func busOptions(b *Base, log *slog.Logger) bus.Options {
-	c := b.Config.Bus
-	return bus.Options{Installation: b.Installation, Signer: b.Box, URL: c.URL, Name: c.Name, Cert: c.Cert, Key: c.Key,
-		CA: c.CA, Logger: log}
 }
