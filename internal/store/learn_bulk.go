@@ -130,21 +130,36 @@ func (t Learn) ForgetOldBulks(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// LastBulk returns the first part that is left of the last bulk edit of a person that can be undone
-// at a time, and the number of points of all its parts. It returns [ErrNotFound] if there is none.
-func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (first BulkPart, points int, err error) {
-	first, err = one(ctx, t.db, func(s scanner) (b BulkPart, err error) {
-		var edit, changes string
-		var until int64
-		err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until, &points)
-		b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
+// LastBulk is the last bulk edit of a person that can be undone.
+type LastBulk struct {
+	ID     string
+	Edit   json.RawMessage // what was done
+	Points int             // number of points of all its parts that are left
+}
+
+// LastBulk returns the last bulk edit of a person that can be undone at a time, or [ErrNotFound].
+func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (LastBulk, error) {
+	return one(ctx, t.db, func(s scanner) (b LastBulk, err error) {
+		var edit string
+		err = s.Scan(&b.ID, &edit, &b.Points)
+		b.Edit = json.RawMessage(edit)
 		return b, err
-	}, `SELECT id, part, edit, changes, n, until_at,
-		(SELECT SUM(n) FROM learn_bulk a WHERE a.person = $1 AND a.id = learn_bulk.id AND a.until_at >= $2)
+	}, `SELECT id, edit, (SELECT SUM(n) FROM learn_bulk a WHERE a.person = $1 AND a.id = learn_bulk.id AND a.until_at >= $2)
 		FROM learn_bulk WHERE person = $1 AND until_at >= $2
 		AND id = (SELECT MAX(id) FROM learn_bulk WHERE person = $1 AND until_at >= $2) ORDER BY part LIMIT 1`,
 		person, millis(now))
-	return first, points, err
+}
+
+// FirstPart returns the first part that is left of a bulk edit, or [ErrNotFound].
+func (t Learn) FirstPart(ctx context.Context, person, id string) (BulkPart, error) {
+	return one(ctx, t.db, func(s scanner) (b BulkPart, err error) {
+		var edit, changes string
+		var until int64
+		err = s.Scan(&b.ID, &b.Part, &edit, &changes, &b.N, &until)
+		b.Edit, b.Changes, b.Until = json.RawMessage(edit), json.RawMessage(changes), fromMillis(until)
+		return b, err
+	}, `SELECT id, part, edit, changes, n, until_at FROM learn_bulk WHERE person = $1 AND id = $2 ORDER BY part LIMIT 1`,
+		person, id)
 }
 
 // NumbersByID returns the numbers of points by their IDs: those in the trash, or the others. What

@@ -328,7 +328,9 @@ func TestBulkMany(t *testing.T) {
 		// An undo that was interrupted after its first part goes on from there.
 		l, err := r.Learner(ctx, "ada")
 		r.must(err)
-		first, _, err := r.Store.Learn.LastBulk(ctx, "ada", l.Now)
+		last, err := r.Store.Learn.LastBulk(ctx, "ada", l.Now)
+		r.must(err)
+		first, err := r.Store.Learn.FirstPart(ctx, "ada", last.ID)
 		r.must(err)
 		_, _, err = r.undoPart(ctx, l, first, "test")
 		r.must(err)

@@ -14,11 +14,11 @@ import (
 // LastBulk returns the edit that [Service.UndoBulk] would take back, and the number of its points.
 // It returns [store.ErrNotFound] if there is none.
 func (s *Service) LastBulk(ctx context.Context, person string) (e BulkEdit, points int, err error) {
-	first, points, err := s.Store.Learn.LastBulk(ctx, person, s.Now())
+	last, err := s.Store.Learn.LastBulk(ctx, person, s.Now())
 	if err == nil {
-		err = json.Unmarshal(first.Edit, &e)
+		err = json.Unmarshal(last.Edit, &e)
 	}
-	return e, points, err
+	return e, last.Points, err
 }
 
 // UndoBulk takes back the last edit of many points. Of each point it puts back what the edit
@@ -30,22 +30,23 @@ func (s *Service) UndoBulk(ctx context.Context, person, channel string,
 		return nil, err
 	}
 	out := &UndoneBulk{}
-	id, done, total := "", 0, 0
-	for {
-		part, left, err := s.Store.Learn.LastBulk(ctx, person, l.Now)
-		switch {
-		case errors.Is(err, store.ErrNotFound) && id == "":
-			return nil, invalid(msgNoBulk)
-		case errors.Is(err, store.ErrNotFound), err == nil && id != "" && part.ID != id:
+	last, err := s.Store.Learn.LastBulk(ctx, person, l.Now)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, invalid(msgNoBulk)
+	}
+	if err == nil {
+		err = json.Unmarshal(last.Edit, &out.Edit)
+	}
+	if err != nil {
+		return out, fmt.Errorf("undo an edit of points: %w", err)
+	}
+	for done := 0; done < last.Points; {
+		part, err := s.Store.Learn.FirstPart(ctx, person, last.ID)
+		if errors.Is(err, store.ErrNotFound) { // somebody else undid it too
 			return out, nil
-		case err != nil:
-			return out, fmt.Errorf("undo an edit of points: %w", err)
 		}
-		if id == "" {
-			id, total = part.ID, left
-			if err := json.Unmarshal(part.Edit, &out.Edit); err != nil {
-				return out, fmt.Errorf("undo an edit of points: %w", err)
-			}
+		if err != nil {
+			return out, fmt.Errorf("undo an edit of points: %w", err)
 		}
 		n, kept, err := s.undoPart(ctx, l, part, channel)
 		if err != nil {
@@ -53,12 +54,10 @@ func (s *Service) UndoBulk(ctx context.Context, person, channel string,
 		}
 		out.Points, out.Kept = out.Points+n, out.Kept+kept
 		if done += part.N; progress != nil {
-			progress(done, max(done, total))
-		}
-		if done >= total {
-			return out, nil
+			progress(done, max(done, last.Points))
 		}
 	}
+	return out, nil
 }
 
 func (s *Service) undoPart(ctx context.Context, l *Learner, part store.BulkPart, channel string) (n, kept int,
