@@ -41,5 +41,5 @@ type collected struct{ _ [16]byte }
 // heapGrowth returns by how many percent the heap grows until the next collection, given its live
 // bytes, as a multiple of ten: setting another one stops all goroutines for a moment.
 func heapGrowth(live uint64) uint64 {
-	return max(100, min(2000, heapStep*10/max(live, 1)*10))
+	return max(100, min(1500, heapStep*10/max(live, 1)*10))
 }

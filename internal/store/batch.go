@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func (b *batch) addRows(head string, together int, rows [][]any) {
 // round trip to its server.
 func (b batch) run(ctx context.Context, db *DB, tx *sql.Tx) error {
 	if conn, ok := db.transactions.Load(tx); ok && len(b) > 1 {
-		return conn.(*sql.Conn).Raw(func(own any) error { return b.send(ctx, own.(*stdlib.Conn).Conn()) })
+		return b.runTogether(ctx, conn.(*sql.Conn))
 	}
 	for _, s := range b {
 		n, err := affected(tx.ExecContext(ctx, s.query, s.args...))
@@ -66,6 +67,24 @@ func (b batch) run(ctx context.Context, db *DB, tx *sql.Tx) error {
 	return nil
 }
 
+// runTogether runs the statements in a transaction of a connection to PostgreSQL. Within Raw
+// neither a panic nor [driver.ErrBadConn] may happen: database/sql would wait for the transaction
+// to end.
+func (b batch) runTogether(ctx context.Context, conn *sql.Conn) error {
+	var panicked any
+	err := conn.Raw(func(own any) error {
+		defer func() { panicked = recover() }()
+		return b.send(ctx, own.(*stdlib.Conn).Conn())
+	})
+	if panicked != nil {
+		panic(panicked)
+	}
+	if ctx.Err() == nil && pgconn.SafeToRetry(err) { // as the driver says of single statements
+		return driver.ErrBadConn
+	}
+	return err
+}
+
 func (b batch) send(ctx context.Context, conn *pgx.Conn) error {
 	var out pgx.Batch
 	var stale bool
@@ -75,11 +94,9 @@ func (b batch) send(ctx context.Context, conn *pgx.Conn) error {
 			return nil
 		})
 	}
-	if err := conn.SendBatch(ctx, &out).Close(); err != nil {
-		return err
-	}
-	if stale {
+	err := conn.SendBatch(ctx, &out).Close()
+	if stale { // also where the rows of a point that is gone were refused
 		return errStale
 	}
-	return nil
+	return err
 }

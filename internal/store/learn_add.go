@@ -49,11 +49,16 @@ func (t Learn) add(ctx context.Context, tx *sql.Tx, person string, points []NewP
 			return err
 		}
 		d.countAdded(&points[i])
+	}
+	if err := d.write(ctx, t.db, tx, person); err != nil {
+		return err
+	}
+	for i := range points {
 		if err := adoptLog(ctx, tx, person, points[i].Point.Number, points[i].known); err != nil {
 			return err
 		}
 	}
-	return d.write(ctx, t.db, tx, person)
+	return nil
 }
 
 // numberTries is the number of attempts to write points with new numbers, in case another instance

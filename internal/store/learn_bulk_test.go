@@ -12,6 +12,25 @@ import (
 )
 
 // Points of which different columns change are written together, each as it was made.
+// A tag is not empty and has no line break: the text of a point's tags has them between two.
+func TestNoSuchTag(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		with := newPoint("2", "two?")
+		with.Point.Tags = []string{"a", "b"}
+		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "one?"), with}))
+		for _, tag := range []string{"", "a\nb"} {
+			for _, not := range []bool{false, true} {
+				f := store.Selection{Where: []store.Condition{{Field: store.FieldTag, Text: tag, Not: not}}}
+				n, err := db.Learn.CountSelected(ctx, "p1", f, 0)
+				if want := map[bool]int{true: 2}[not]; err != nil || n != want {
+					t.Errorf("%q, not %v: %d points, %v; want %d", tag, not, n, err, want)
+				}
+			}
+		}
+	})
+}
+
 func TestChangeMany(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -49,7 +68,8 @@ func TestChangeMany(t *testing.T) {
 		}
 		must(t, db.Learn.ChangeMany(ctx, "p1", store.ManyPoints{Numbers: numbers, Plans: true}, change, nil))
 		var got []store.Point
-		must(t, db.Learn.ChangeMany(ctx, "p1", store.ManyPoints{Numbers: numbers, Plans: true}, func(changes []*store.PointChange) (*store.BulkPart, error) {
+		read := store.ManyPoints{Numbers: numbers}
+		must(t, db.Learn.ChangeMany(ctx, "p1", read, func(changes []*store.PointChange) (*store.BulkPart, error) {
 			got = nil
 			for i, c := range changes {
 				got = append(got, c.Point)

@@ -212,7 +212,7 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 	return d.write(ctx, db, c.tx, c.Point.Person)
 }
 
-// writePoint writes everything but the rows and changes of counters that it adds to d.
+// writePoint adds what is to write, and changes of counters, to d.
 func (c *PointChange) writePoint(ctx context.Context, db *DB, d *learnDeltas) error {
 	p := &c.Point
 	if p.Deck != c.before.Deck {

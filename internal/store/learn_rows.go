@@ -6,8 +6,8 @@ import (
 )
 
 // pointRows collects new points and changes of others, and the rows of their plans, tags and search
-// words, that one transaction writes. For PostgreSQL there is one statement for each table; for
-// SQLite, where that is no faster, one for each row.
+// words, that one transaction writes. For PostgreSQL one statement writes several rows of a table;
+// for SQLite, where that is no faster, one for each row.
 type pointRows struct {
 	points, sittings [][]any // values of new rows
 	updates          []pointUpdate

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -240,6 +241,9 @@ func (t Learn) wordsCondition(q *pointQuery, person string, words []string) stri
 
 // hasTag returns the condition that a point has a tag, or has it not.
 func (db *DB) hasTag(q *pointQuery, person, tag string, not bool) string {
+	if tag == "" || strings.Contains(tag, "\n") { // no point has such a tag
+		return strings.ToUpper(strconv.FormatBool(not))
+	}
 	if !q.scans && !not {
 		return `number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` + q.arg(tag) + `)`
 	}

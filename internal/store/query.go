@@ -46,7 +46,8 @@ func (db *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
 			db.transactions.Store(tx, conn)
 			return tx, func() {
 				db.transactions.Delete(tx)
-				conn.Close() //nolint:errcheck // gives it back
+				tx.Rollback() //nolint:errcheck // after a panic; Close would wait for it
+				conn.Close()  //nolint:errcheck // gives it back
 			}, nil
 		}
 		conn.Close()                                        //nolint:errcheck // the error of the transaction is returned

@@ -187,7 +187,12 @@ func turn(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, turnPage(v, d))
+	mine, err := bots(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, turnPage(v, d, isAskedToKeep(v, mine)))
 }
 
 // turnSound sends a sound of a recorded turn.

@@ -1,15 +1,14 @@
 package activity
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/a-h/templ"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
@@ -58,15 +57,6 @@ func conversationRows(v *page.Visit, f filter, list []control.TurnRow) []templ.C
 	return out
 }
 
-// maxAsked is how many characters of a question a row shows.
-const maxAsked = 120
-
-// asked returns the beginning of a question, if it is kept.
-func asked(t control.TurnRow) string {
-	text, _ := hub.SplitImages(t.Question)
-	return page.Cut(strings.Join(strings.Fields(text), " "), maxAsked)
-}
-
 // undecided returns the bots about which nobody has said whether to keep what is said.
 func undecided(v *page.Visit, mine []store.Bot) []store.Bot {
 	return slices.DeleteFunc(slices.Clone(mine), func(b store.Bot) bool {
@@ -95,5 +85,12 @@ func keep(v *page.Visit) {
 			return
 		}
 	}
-	v.Redirect("/activity")
+	path := "/activity"
+	if turn := v.FormValue("turn"); turn != "" {
+		path += "/turns/" + url.PathEscape(turn)
+	}
+	if decision == "true" {
+		path += "?kept=yes"
+	}
+	v.Redirect(path)
 }

@@ -112,6 +112,7 @@ const (
 	msgAskKeep        = i18n.Message("Shall the questions to your bots and their answers be kept with the records?")
 	msgAskKeepTold    = i18n.Message("Then you see here what was asked. You can change it for each bot, and delete it.")
 	msgAskKeepYes     = i18n.Message("Keep them")
+	msgKeptNow        = i18n.Message("From now on they are kept.")
 	msgAskKeepNo      = i18n.Message("Do not keep them")
 	msgNotKept        = i18n.Message("What was said is not kept in records of turns.")
 	msgNotKeptWhere   = i18n.Message("What is kept")
@@ -149,7 +150,7 @@ var codes = map[string]i18n.Message{
 	"offline":         i18n.Message("The bot, or what has the tool, was not connected. Look whether its side is running."),
 	"busy":            i18n.Message("Too much was asked at the same time. It can be set to do more at a time."),
 	"timeout":         i18n.Message("Nothing was heard for too long. Its side may be slow, or stuck."),
-	"bot_unreachable": i18n.Message("We could not connect to the bot: see its address, its network, and the rule about private addresses."),
+	"bot_unreachable": i18n.Message("We could not connect to the bot. See whether its program runs, and whether its address in the settings of the bot is right."),
 	"not_kept":        i18n.Message("The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."),
 	"stopping":        i18n.Message("The server was stopping or restarting, and took nothing new."),
 	"bot_failed":      i18n.Message("The bot said that it failed. The technical terms come from its side."),

@@ -47,7 +47,7 @@ const (
 	msgHowAdmin     = i18n.Message("To change them, write the setting into the server's configuration file, or set the environment variable of its name (such as PATCHBAY_TRACE_KEEP=3d), and restart it.")
 	msgHowMember    = i18n.Message("Whoever runs the server can change them.")
 	msgOwnWay       = i18n.Message("Bots with a rule of their own")
-	msgOwnWayTold   = i18n.Message("In the settings of a bot, keep_content decides whether what was said is kept.")
+	msgOwnWayTold   = i18n.Message("The settings of a bot decide whether records keep what was said.")
 	msgBotKeeps     = i18n.Message("what was said is kept")
 	msgBotDrops     = i18n.Message("what was said is not kept")
 

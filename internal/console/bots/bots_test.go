@@ -563,13 +563,13 @@ func TestListOfRecentTurns(t *testing.T) {
 	}
 	finish("turn-1", "failed", "timeout", "", 3*time.Hour)
 	p := ada.Get("/bots")
-	if !p.Contains("Last question: It took too long", "/activity/turns/turn-1", "failed") || p.Contains("last answer") {
+	if !p.Contains("The last question failed: It took too long", "/activity/turns/turn-1", "failed") || p.Contains("last answer") {
 		t.Errorf("it failed: %s", p.Text)
 	}
 	finish("turn-2", "done", "", "It is <b>warm</b>\nand sunny.", 2*time.Hour)
 	p = ada.Get("/bots")
 	if !p.Contains("last answer", "/activity/turns/turn-2", "usually begins after 1200 ms", "1 of the last 2 failed",
-		"It is &lt;b&gt;warm") || p.Contains("and sunny") || p.Contains("Last question:") {
+		"It is &lt;b&gt;warm") || p.Contains("and sunny") || p.Contains("The last question failed:") {
 		t.Errorf("it answered: %s", p.Text)
 	}
 }

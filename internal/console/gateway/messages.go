@@ -109,7 +109,7 @@ const (
 	msgInvite        = i18n.Message("Setup code for a node")
 	msgInviteMake    = i18n.Message("Make a setup code")
 	msgInviteStep    = i18n.Message("With a setup code, a computer is connected by one command, and is not asked about:")
-	msgInviteTold    = i18n.Message("Until %s, one computer can be connected with this code, and what it offers first is approved. Whoever has the code can use it, so treat it as a password. It is not shown again.")
+	msgInviteTold    = i18n.Message("Until %s, one computer can be connected with this code. The commands that it offers then are approved, also those that run programs on it. Whoever has the code can use it, so treat it as a password. It is not shown again.")
 	msgCodes         = i18n.Message("Setup codes")
 	msgCodesTold     = i18n.Message("Whoever has one of these codes can connect one computer. Cancel one that is in wrong hands.")
 	msgCodeUsed      = i18n.Message("Used by %s")

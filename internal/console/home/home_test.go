@@ -87,7 +87,7 @@ func TestLocalAddress(t *testing.T) {
 	if p := ada.Get("/guide/board"); !p.Contains(r.URL+"/xiaozhi/ota/", "Boards cannot reach this address") {
 		t.Error(p.Text)
 	}
-	if p := ada.Get("/guide/glasses"); !p.Contains(r.URL+"/sse/rokid", "Set public_url") {
+	if p := ada.Get("/guide/glasses"); !p.Contains(r.URL+"/sse/rokid", "--public-url") {
 		t.Error(p.Text)
 	}
 }

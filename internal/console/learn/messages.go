@@ -141,7 +141,7 @@ const (
 	msgAllPoints     = i18n.Message("All points")
 	msgOrNewDeck     = i18n.Message("Or a new deck")
 	msgTagsHint      = i18n.Message("With commas between them.")
-	msgMarkdownHint  = i18n.Message("Markdown works: **bold**, `code`, lists, tables.")
+	msgMarkdownHint  = i18n.Message("Markdown works: **bold**, `code`, lists, tables. Formulas: $x^2$. Gaps, in the question: {{c1::word}}.")
 	msgInPlan        = i18n.Message("Review it")
 	msgLetRest       = i18n.Message("Let it rest for now")
 	msgAddMore       = i18n.Message("Add, and write another")

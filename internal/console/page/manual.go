@@ -34,6 +34,14 @@ var manualPages = map[string]struct{ page, anchor string }{
 // ManualAddress returns where the manual tells about the visited page.
 func (v *Visit) ManualAddress() string {
 	path := v.URL.Path
+	if strings.HasPrefix(path, "/bots/") {
+		switch path[strings.LastIndexByte(path, '/')+1:] {
+		case "bind":
+			return "/docs/binding"
+		case "glasses":
+			return "/docs/start-glasses"
+		}
+	}
 	for {
 		if p, ok := manualPages[path]; ok {
 			address := "/docs/" + p.page

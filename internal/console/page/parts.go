@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
 // FormatTime formats a time for reading: how long ago, or the date.
@@ -59,6 +62,16 @@ func Cut(text string, most int) string {
 		return string(runes[:most-1]) + "…"
 	}
 	return text
+}
+
+// maxAsked is how many characters of a question a row of a list shows.
+const maxAsked = 120
+
+// Asked returns the beginning of a turn's question on one line, without its pictures; empty: it is
+// not kept.
+func Asked(t *control.TurnRow) string {
+	text, _ := hub.SplitImages(t.Question)
+	return Cut(strings.Join(strings.Fields(text), " "), maxAsked)
 }
 
 // FormatDuration formats a duration.

@@ -7,7 +7,7 @@ const (
 	msgTalkTold   = i18n.Message("This computer becomes a voice board: talk with a bot by its microphone and speaker.")
 	msgNoBot      = i18n.Message("No bot yet")
 	msgNoBotTold  = i18n.Message("A bot answers when you talk. Without one, you hear what you said.")
-	msgDeaf       = i18n.Message("No speech engine both listens and speaks yet: you hear what you said, or read the answer.")
+	msgDeaf       = i18n.Message("Speech is not set up yet: a bot answers what you type, and what you say is only played back.")
 	msgSetUpVoice = i18n.Message("Set up voice")
 	msgMakeBot    = i18n.Message("Add a bot")
 	msgWho        = i18n.Message("Who answers")

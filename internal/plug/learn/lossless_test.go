@@ -145,6 +145,27 @@ func TestPackagesWithoutLoss(t *testing.T) {
 	})
 }
 
+// Notes of two packages may have the same number: programs that write packages count from the time.
+// Their cards do not hide each other.
+func TestSameNumbers(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		kin := map[string]string{}
+		for _, guid := range []string{"one", "two"} {
+			r.take("ada", guid+".apkg", build(t, 1, apkg.Card{NoteRow: apkg.NoteRow{ID: 5, GUID: guid,
+				Fields: []string{guid, "back"}}, Row: apkg.CardRow{ID: 5, Note: 5}}), nil)
+		}
+		for _, e := range must(r.List(ctx, "ada", store.PointFilter{}, store.PointKey{}, 10))(t) {
+			if other := kin[e.Kin]; other != "" {
+				t.Errorf("%s and %s are kin: %s", other, e.Question, e.Kin)
+			}
+			kin[e.Kin] = e.Question
+		}
+		if len(kin) != 2 {
+			t.Errorf("kin %v", kin)
+		}
+	})
+}
+
 // person adds a person.
 func (r *rig) person(id string) string {
 	r.t.Helper()

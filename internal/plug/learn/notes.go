@@ -321,7 +321,7 @@ func ClozeType() *note.Type {
 	const css = ".card {\n  font-family: arial;\n  font-size: 20px;\n  text-align: center;\n}\n" +
 		".cloze {\n  font-weight: bold;\n  color: #06c;\n}\n.nightMode .cloze {\n  color: lightblue;\n}\n"
 	return &note.Type{ID: 1764288000000, Name: "Cloze (Patchbay)", Cloze: true, CSS: css, Modified: 1764288000,
-		Fields: []note.Field{{Name: "Text", Font: "Arial", Size: 20}, {Name: "Back Extra", Font: "Arial", Size: 20}},
+		Fields: []note.Field{{Name: clozeText, Font: "Arial", Size: 20}, {Name: clozeExtra, Font: "Arial", Size: 20}},
 		Templates: []note.Template{{Name: "Cloze", Front: "{{cloze:Text}}",
 			Back: "{{cloze:Text}}<br>\n{{Back Extra}}"}}}
 }
@@ -346,14 +346,16 @@ func (s *Service) createCloze(ctx context.Context, l *Learner, d Draft) ([]Entry
 	if err != nil {
 		return nil, err
 	}
-	fields := make([]string, max(2, len(t.Fields)))
-	fields[0], fields[1] = fieldOf(d.Question), fieldOf(d.Answer)
+	fields := make([]string, len(t.Fields))
+	for name, text := range map[string]string{clozeText: d.Question, clozeExtra: d.Answer} {
+		fields[slices.IndexFunc(t.Fields, func(f note.Field) bool { return f.Name == name })] = fieldOf(text)
+	}
 	_, made, err := s.addNote(ctx, l, t, fields, d)
 	return made, err
 }
 
 // clozeType returns a person's [ClozeType], as they have changed it. It is stored if they have
-// none.
+// none, or changed it into one for other texts.
 func (s *Service) clozeType(ctx context.Context, person string) (StoredType, error) {
 	row, err := s.Store.Learn.NoteTypeByOrigin(ctx, person, ClozeType().Origin())
 	if errors.Is(err, store.ErrNotFound) {
@@ -363,8 +365,20 @@ func (s *Service) clozeType(ctx context.Context, person string) (StoredType, err
 		return StoredType{}, fmt.Errorf("look up a note type: %w", err)
 	}
 	t, err := note.Parse(row.Model)
-	return StoredType{t, row.Number}, err
+	if err != nil {
+		return StoredType{}, err
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(t.Fields, func(f note.Field) bool { return f.Name == name })
+	}
+	if !t.Cloze || !has(clozeText) || !has(clozeExtra) {
+		return s.storeType(ctx, person, ClozeType())
+	}
+	return StoredType{t, row.Number}, nil
 }
+
+// Fields of [ClozeType].
+const clozeText, clozeExtra = "Text", "Back Extra"
 
 // addNote adds a note with its cards. Deck in the draft is an ID, and the tags are clean.
 func (s *Service) addNote(ctx context.Context, l *Learner, t StoredType, fields []string,

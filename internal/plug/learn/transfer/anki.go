@@ -51,7 +51,7 @@ func (in *itemReader) readAnki(r io.ReaderAt, size int64) error {
 
 // ankiItem converts a card to an item.
 func (o ReadOptions) ankiItem(c *apkg.Card) Item {
-	it := Item{Origin: "anki:" + c.GUID + ":" + strconv.Itoa(c.Order), Kin: "anki:" + strconv.FormatInt(c.Note, 10),
+	it := Item{Origin: "anki:" + c.GUID + ":" + strconv.Itoa(c.Order), Kin: "anki:" + c.GUID,
 		Deck:     c.Deck,
 		Question: c.Question, Answer: c.Answer, Tags: c.Tags, Created: c.Created, Updated: c.Updated, InPlan: true,
 		Suspended: c.Suspended}
