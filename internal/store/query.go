@@ -35,7 +35,7 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) (err error) {
 func (db *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
 	if !db.hasRoundTrips() {
 		tx, err = db.writer(ctx).BeginTx(ctx, nil)
-		return tx, func() {}, err
+		return tx, func() { tx.Rollback() }, err //nolint:errcheck // after a panic
 	}
 	for try := 0; ; try++ {
 		conn, err := db.writer(ctx).Conn(ctx)
