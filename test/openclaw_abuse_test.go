@@ -33,8 +33,7 @@ func TestOpenClawAbuse(t *testing.T) {
 		count, err = strconv.Atoi(s)
 		must(t, err)
 	}
-	// With this garbage collector, memory is what the server holds, not what it may leave lying.
-	h := newClawServer(t, "PATCHBAY_NODES_APPROVE_LOCAL=false", "GOGC=100")
+	h := newClawServer(t, "PATCHBAY_NODES_APPROVE_LOCAL=false")
 	h.run(t, "user", "add", "bob")
 	good := h.add("bob", "invents", "node")
 	n := sim.NewNode(sim.Options{URL: h.socket(), Token: h.add("ada", "hall", "node"),

@@ -61,7 +61,7 @@ func parse() (o options, err error) {
 	flag.StringVar(&o.data, "data", "",
 		"keep the SQLite database in this folder, and use it again if it is there; one number of points only")
 	flag.StringVar(&o.url, "postgres", "",
-		"use this PostgreSQL database, an empty one or that of an earlier run, and keep it; one number of points only")
+		"use this PostgreSQL database, empty or of an earlier run with the same -data, and keep it")
 	flag.BoolVar(&o.json, "json", false, "one line of JSON for each tool")
 	flag.Parse()
 	o.dbs = strings.Split(*dbs, ",")

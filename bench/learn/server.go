@@ -240,7 +240,8 @@ func (s *server) call(ctx context.Context, tool string, args any) (time.Duration
 		return 0, 0, err
 	}
 	// A good response is not decoded, so that the garbage is the server's.
-	if text := s.body.Bytes(); bytes.Contains(text, []byte(`"isError":true`)) || bytes.Contains(text, []byte(`"error":{`)) {
+	text := s.body.Bytes()
+	if bytes.Contains(text, []byte(`"isError":true`)) || bytes.Contains(text, []byte(`"error":{`)) {
 		return 0, 0, fmt.Errorf("failed: %s", text)
 	}
 	return took, s.body.Len(), nil

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/eyeclaw"

@@ -483,7 +483,6 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		about = append(about, "certificate", print) // for OpenClaw's --tls-fingerprint
 	}
 	log.Info("serving", about...)
-	relaxCollector()
 	if o.OnServers != nil {
 		o.OnServers(pages, channel)
 	}

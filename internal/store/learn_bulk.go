@@ -79,7 +79,8 @@ func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, points
 	}
 	if part != nil {
 		d.more.add(`DELETE FROM learn_bulk WHERE person = $1 AND id < $2`, person, part.ID)
-		d.more.add(`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		d.more.add(`INSERT INTO learn_bulk (person, id, part, edit, changes, n, until_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			sanitizeArgs([]any{person, part.ID, part.Part, string(part.Edit), string(part.Changes), part.N,
 				millis(part.Until)})...)
 	}
@@ -144,7 +145,8 @@ func (t Learn) LastBulk(ctx context.Context, person string, now time.Time) (Last
 		err = s.Scan(&b.ID, &edit, &b.Points)
 		b.Edit = json.RawMessage(edit)
 		return b, err
-	}, `SELECT id, edit, (SELECT SUM(n) FROM learn_bulk a WHERE a.person = $1 AND a.id = learn_bulk.id AND a.until_at >= $2)
+	}, `SELECT id, edit,
+		(SELECT SUM(n) FROM learn_bulk a WHERE a.person = $1 AND a.id = learn_bulk.id AND a.until_at >= $2)
 		FROM learn_bulk WHERE person = $1 AND until_at >= $2
 		AND id = (SELECT MAX(id) FROM learn_bulk WHERE person = $1 AND until_at >= $2) ORDER BY part LIMIT 1`,
 		person, millis(now))

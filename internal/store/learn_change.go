@@ -271,7 +271,8 @@ func (c *PointChange) writeSittings(b *batch) {
 		case at < 0:
 			b.addRows(insertSittings, 1, [][]any{sittingValues(c.Point.Person, s)})
 		case c.sittingsBefore[at] != *s:
-			b.add(`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
+			b.add(`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4
+				WHERE person = $5 AND id = $6`,
 				sanitizeArgs([]any{int64(s.Day), s.Number, nullMillis(s.Completed), s.Recall, c.Point.Person, s.ID})...)
 		}
 	}
@@ -282,7 +283,8 @@ func (c *PointChange) writeSittings(b *batch) {
 	}
 }
 
-const insertSittings = `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES `
+const insertSittings = `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall)
+	VALUES `
 
 func sittingValues(person string, s *Sitting) []any {
 	return sanitizeArgs([]any{s.ID, person, s.Point, int64(s.Day), s.Number, nullMillis(s.Completed), millis(s.Created),

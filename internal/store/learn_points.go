@@ -192,7 +192,7 @@ func (f PointFilter) addTo(db *DB, q *pointQuery, person string) {
 		q.and(`draft`)
 	}
 	if f.Tag != "" {
-		q.and(db.hasTag(q, person, f.Tag, false))
+		q.and(db.hasTag(q, person, f.Tag, q.scans))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -89,7 +88,7 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	if t.db.dialect == "postgres" {
 		query = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`
 	}
-	return allPlanned(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.and()), limit)
+	return allPlanned(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.andOperator()), limit)
 }
 
 // concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
@@ -232,34 +231,31 @@ func (t Learn) wordsCondition(q *pointQuery, person string, words []string) stri
 	if len(words) == 0 {
 		return `TRUE`
 	}
-	query := q.arg(t.matchText(person, words, t.db.and()))
+	query := q.arg(t.matchText(person, words, t.db.andOperator()))
 	if t.db.dialect == "postgres" {
 		return `number IN (SELECT point FROM learn_words WHERE words @@ ` + query + `::tsquery)`
 	}
 	return `number IN (SELECT rowid FROM learn_words WHERE learn_words MATCH ` + query + `)`
 }
 
-// hasTag returns the condition that a point has a tag, or has it not.
-func (db *DB) hasTag(q *pointQuery, person, tag string, not bool) string {
+// hasTag returns the condition that a point has a tag. Where points are read anyway, it is read
+// from them: with the table of tags, PostgreSQL reads all points that have it.
+func (db *DB) hasTag(q *pointQuery, person, tag string, read bool) string {
 	if tag == "" || strings.Contains(tag, "\n") { // no point has such a tag
-		return strings.ToUpper(strconv.FormatBool(not))
+		return `FALSE`
 	}
-	if !q.scans && !not {
+	if !read {
 		return `number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(person) + ` AND tag = ` + q.arg(tag) + `)`
 	}
-	// The points are read anyway. With the table of tags, PostgreSQL reads all points that have it.
-	place, is := `instr`, ` > 0`
+	place := `instr`
 	if db.dialect == "postgres" {
 		place = `strpos`
 	}
-	if not {
-		is = ` = 0`
-	}
-	return place + "('\n' || tags || '\n', " + q.arg(joinTags([]string{"", tag, ""})) + `)` + is
+	return place + "('\n' || tags || '\n', " + q.arg(joinTags([]string{"", tag, ""})) + `) > 0`
 }
 
-// and is the operator of the database's full-text search for points with both of two words.
-func (db *DB) and() string {
+// andOperator is the operator of the database's full-text search for points with both of two words.
+func (db *DB) andOperator() string {
 	if db.dialect == "postgres" {
 		return " & "
 	}

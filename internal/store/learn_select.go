@@ -205,14 +205,14 @@ func (t Learn) addSelection(q *pointQuery, person string, f Selection, way scanW
 func (t Learn) addConditions(q *pointQuery, person string, f Selection) {
 	for _, c := range f.Where {
 		text := t.condition(q, person, f, c)
-		if c.Not && c.Field != FieldTag {
+		if c.Not {
 			text = `NOT (` + text + `)`
 		}
 		q.and(text)
 	}
 }
 
-// condition returns a condition as SQL; that of a tag with its Not.
+// condition returns a condition as SQL, without its Not.
 func (t Learn) condition(q *pointQuery, person string, f Selection, c Condition) string {
 	const reviews = `number IN (SELECT point FROM learn_log r WHERE r.person = `
 	const counted = ` AND r.kind = 'review' AND NOT EXISTS (SELECT 1 FROM learn_log u WHERE u.person = r.person AND u.undoes = r.id AND u.undoes <> ''))`
@@ -220,7 +220,7 @@ func (t Learn) condition(q *pointQuery, person string, f Selection, c Condition)
 	case FieldDeck:
 		return `deck = ` + q.arg(c.Text)
 	case FieldTag:
-		return t.db.hasTag(q, person, c.Text, c.Not)
+		return t.db.hasTag(q, person, c.Text, q.scans || c.Not)
 	case FieldFlag:
 		return `flag = ` + q.arg(c.N)
 	case FieldNew:

@@ -187,12 +187,16 @@ func turn(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	mine, err := bots(v)
-	if err != nil {
-		v.Fail(err)
-		return
+	asks := false
+	if d.Question == "" && d.Answer == "" && d.Owner == v.Session.Person.ID {
+		mine, err := bots(v)
+		if err != nil {
+			v.Fail(err)
+			return
+		}
+		asks = isAskedToKeep(v, mine)
 	}
-	v.Render(http.StatusOK, turnPage(v, d, isAskedToKeep(v, mine)))
+	v.Render(http.StatusOK, turnPage(v, d, asks))
 }
 
 // turnSound sends a sound of a recorded turn.

@@ -78,8 +78,8 @@ func TestConversations(t *testing.T) {
 	if p := r.SignedInAs(r.Bob).Get("/activity"); p.Contains("Shall the questions") { // he has no bots
 		t.Error(p.Text)
 	}
-	if p = ada.Post("/activity/keep", "keep", "yes"); p.Path != "/activity?kept=yes" || !p.Contains("From now on they are kept.") ||
-		p.Contains("Shall the questions") {
+	if p = ada.Post("/activity/keep", "keep", "yes"); p.Path != "/activity?kept=yes" ||
+		!p.Contains("From now on they are kept.") || p.Contains("Shall the questions") {
 		t.Errorf("%s: %s", p.Path, p.Text)
 	}
 	asks(t, r, bot, "good <morning>")

@@ -563,7 +563,8 @@ func TestListOfRecentTurns(t *testing.T) {
 	}
 	finish("turn-1", "failed", "timeout", "", 3*time.Hour)
 	p := ada.Get("/bots")
-	if !p.Contains("The last question failed: It took too long", "/activity/turns/turn-1", "failed") || p.Contains("last answer") {
+	if !p.Contains("The last question failed: It took too long", "/activity/turns/turn-1", "failed") ||
+		p.Contains("last answer") {
 		t.Errorf("it failed: %s", p.Text)
 	}
 	finish("turn-2", "done", "", "It is <b>warm</b>\nand sunny.", 2*time.Hour)

@@ -141,12 +141,10 @@ type approval struct {
 	Waiting []control.Device // for admins
 	// Errors about the code, the name, the room, or anything else.
 	WrongCode, WrongName, WrongRoom, WrongOther string
-
-	fresh bool // nothing was chosen yet
 }
 
 func (p *pages) approvePage(v *page.Visit) {
-	p.showApproval(v, http.StatusOK, approval{Approval: control.Approval{Code: v.FormValue("code")}, fresh: true})
+	p.showApproval(v, http.StatusOK, approval{Approval: control.Approval{Code: v.FormValue("code")}})
 }
 
 func (p *pages) showApproval(v *page.Visit, status int, a approval) {
@@ -163,7 +161,7 @@ func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 		v.Fail(err)
 		return
 	}
-	if a.Bots = bots; a.fresh && len(bots) == 1 {
+	if a.Bots = bots; a.Bot == "" && len(bots) == 1 {
 		a.Bot = strconv.FormatInt(bots[0].Number, 10)
 	}
 	v.Render(status, approvePage(v, a))

@@ -1,9 +1,12 @@
 package page
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // manualPages says which page of the manual tells about the pages below a path, and which of its
-// sections, by the anchor that the heading has in English. The longest path counts.
+// sections, by the anchor that the heading has in English. The longest path counts; * is a number.
 var manualPages = map[string]struct{ page, anchor string }{
 	"/":                  {"console", ""},
 	"/guide":             {"console", ""},
@@ -13,6 +16,8 @@ var manualPages = map[string]struct{ page, anchor string }{
 	"/guide/agent":       {"openclaw", ""},
 	"/talk":              {"voice", ""},
 	"/bots":              {"bots", ""},
+	"/bots/*/bind":       {"binding", ""},
+	"/bots/*/glasses":    {"start-glasses", ""},
 	"/devices":           {"boards", ""},
 	"/gateway":           {"openclaw", ""},
 	"/tools":             {"tools", ""},
@@ -31,17 +36,11 @@ var manualPages = map[string]struct{ page, anchor string }{
 	"/docs":              {"", ""},
 }
 
+var numbers = regexp.MustCompile(`/[0-9]+`)
+
 // ManualAddress returns where the manual tells about the visited page.
 func (v *Visit) ManualAddress() string {
-	path := v.URL.Path
-	if strings.HasPrefix(path, "/bots/") {
-		switch path[strings.LastIndexByte(path, '/')+1:] {
-		case "bind":
-			return "/docs/binding"
-		case "glasses":
-			return "/docs/start-glasses"
-		}
-	}
+	path := numbers.ReplaceAllString(v.URL.Path, "/*")
 	for {
 		if p, ok := manualPages[path]; ok {
 			address := "/docs/" + p.page

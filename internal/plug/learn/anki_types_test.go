@@ -59,3 +59,20 @@ func TestInterruptedTypeChange(t *testing.T) {
 		}
 	})
 }
+
+// A new point with gaps does not write its note type over what its owner has changed.
+func TestClozeStyleStays(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.add("ada", Draft{Question: "{{c1::one}}", Answer: "1"})
+		stored := must(r.clozeType(ctx, "ada"))(t)
+		stored.CSS = ".card { color: teal }"
+		r.must(r.SaveStyle(ctx, "ada", stored))
+		second := r.add("ada", Draft{Question: "{{c1::two}}", Answer: "2"})
+		if got := must(r.clozeType(ctx, "ada"))(t); got.CSS != stored.CSS || got.Number != stored.Number {
+			t.Errorf("number %d, style %q; want %d", got.Number, got.CSS, stored.Number)
+		}
+		if second.Note == 0 || second.Answer == "" {
+			t.Errorf("%+v", second)
+		}
+	})
+}

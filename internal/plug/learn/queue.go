@@ -267,7 +267,6 @@ func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 // count counts the points of the filter that are left for today, within the budgets.
 func (p *pager) count(ctx context.Context) (int, error) {
 	var all []store.Count
-	p.empty = nil
 	for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
 		most := p.budgetOf(q)
 		if most <= 0 {
