@@ -60,6 +60,7 @@ var (
 	ErrRevoked = errors.New("the key was revoked")
 	ErrExpired = errors.New("the key has expired")
 	ErrScope   = errors.New("the key has not the needed scope")
+	ErrPaused  = i18n.Message("this account is paused; whoever runs Patchbay can resume it").Errorf()
 )
 
 // Service manages people, keys, bindings, devices, peers and sign-ins. It is safe for concurrent
@@ -290,6 +291,9 @@ func (s *Service) principal(ctx context.Context, k store.Key, err error, scopes 
 	if err != nil {
 		return Principal{}, fmt.Errorf("look up the person of a key: %w", err)
 	}
+	if !p.Paused.IsZero() {
+		return Principal{}, ErrPaused
+	}
 	if now.Sub(k.Used) > time.Minute && !s.db.IsAway() {
 		if err := s.db.Keys.MarkUsed(ctx, k.ID, now); err != nil && !store.IsAway(err) {
 			return Principal{}, fmt.Errorf("note the use of a key: %w", err)
@@ -307,7 +311,7 @@ func Guessed(err error) bool { return errors.Is(err, ErrUnknown) }
 // Refused reports whether an error of Authenticate is a refusal of the key, not a failure of the
 // lookup.
 func Refused(err error) bool {
-	for _, e := range []error{ErrNoKey, ErrUnknown, ErrRevoked, ErrExpired, ErrScope} {
+	for _, e := range []error{ErrNoKey, ErrUnknown, ErrRevoked, ErrExpired, ErrScope, ErrPaused} {
 		if errors.Is(err, e) {
 			return true
 		}

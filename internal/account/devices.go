@@ -150,7 +150,7 @@ func (s *Service) approve(ctx context.Context, n NewDevice, now time.Time) (stor
 	if err := CheckRoom(n.Room); err != nil {
 		return store.Device{}, err
 	}
-	if err := s.ownBot(ctx, n.Person, n.Bot); err != nil {
+	if err := s.usableBot(ctx, n.Person, n.Bot); err != nil {
 		return store.Device{}, err
 	}
 	a := store.DeviceApproval{Owner: n.Person, Name: n.Name, Room: n.Room, Bot: n.Bot, At: now}
@@ -213,26 +213,33 @@ func deviceName(d store.Device, try int) string {
 	return name
 }
 
-// ownBot returns [ErrNoBot] unless the bot belongs to the person or is 0.
-func (s *Service) ownBot(ctx context.Context, person string, bot int64) error {
+// usableBot returns [ErrNoBot] unless the person may ask the bot, or it is 0.
+func (s *Service) usableBot(ctx context.Context, person string, bot int64) error {
 	if bot == 0 {
 		return nil
 	}
 	b, err := s.db.Bots.ByNumber(ctx, bot)
-	if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != person {
+	if errors.Is(err, store.ErrNotFound) {
 		return ErrNoBot
+	}
+	if err != nil || b.Owner == person {
+		return err
+	}
+	shared, err := s.db.Bots.IsSharedWith(ctx, bot, person)
+	if err == nil && !shared {
+		err = ErrNoBot
 	}
 	return err
 }
 
-// BindDevice sets which of its owner's bots answers a device; 0 means none. For an unknown device
-// the error is [store.ErrNotFound].
+// BindDevice sets which of the bots that its owner may ask answers a device; 0 means none. For an
+// unknown device the error is [store.ErrNotFound].
 func (s *Service) BindDevice(ctx context.Context, number, bot int64) error {
 	d, err := s.db.Devices.ByNumber(ctx, number)
 	if err != nil {
 		return err
 	}
-	if err := s.ownBot(ctx, d.Owner, bot); err != nil {
+	if err := s.usableBot(ctx, d.Owner, bot); err != nil {
 		return err
 	}
 	return s.db.Devices.Bind(ctx, number, bot)

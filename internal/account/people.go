@@ -69,6 +69,16 @@ func (s *Service) SetRole(ctx context.Context, person, role string) error {
 	return err
 }
 
+// SetPaused pauses an account since a time: the person, their programs and devices are refused. The
+// zero time resumes it. For the last admin who is not paused the error is [ErrLastAdmin].
+func (s *Service) SetPaused(ctx context.Context, person string, since time.Time) error {
+	err := s.db.People.SetPaused(ctx, person, since, RoleAdmin)
+	if errors.Is(err, store.ErrLast) {
+		return ErrLastAdmin
+	}
+	return err
+}
+
 // RemovePerson deletes a person and all of their data. For the last admin the error is
 // [ErrLastAdmin].
 func (s *Service) RemovePerson(ctx context.Context, person string) error {

@@ -132,9 +132,13 @@ func (s *Service) Admit(ctx context.Context, p store.Person, by Browser) (token 
 }
 
 // AdmitProved is Admit for a person who proved elsewhere, at a time, who they are. With the zero
-// time they have to prove it again before actions that need that.
+// time they have to prove it again before actions that need that. The error is [ErrPaused] if their
+// account is paused.
 func (s *Service) AdmitProved(ctx context.Context, p store.Person, by Browser, proved time.Time) (token string,
 	err error) {
+	if !p.Paused.IsZero() {
+		return "", ErrPaused
+	}
 	token = seal.NewToken(32)
 	now := s.now()
 	if proved.IsZero() {
@@ -180,7 +184,7 @@ func (s *Service) CheckSignIn(ctx context.Context, token, address string) (Signe
 		return SignedIn{}, ErrSignedOut
 	}
 	p, err := s.db.People.ByID(ctx, x.Person)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !p.Paused.IsZero() {
 		return SignedIn{}, ErrSignedOut
 	}
 	if err != nil {

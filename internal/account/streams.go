@@ -171,7 +171,7 @@ func (s *Streams) keyHolds(ctx context.Context, was Principal) bool {
 	if err != nil {
 		return !errors.Is(err, store.ErrNotFound)
 	}
-	return p.Role == was.Person.Role
+	return p.Role == was.Person.Role && p.Paused.IsZero()
 }
 
 // SignIn is like Watch for a signed-in browser.

@@ -21,6 +21,7 @@ var (
 	RemoveBot     = define("DELETE /api/v1/bots/{bot}", "Delete a bot with its bindings, conversations and keys", (*control.Service).RemoveBot)
 	BotKinds      = define("GET /api/v1/bot-kinds", "List the kinds of bots with their settings", (*control.Service).BotKinds)
 	Roles         = define("GET /api/v1/roles", "List the roles to start a bot from", (*control.Service).Roles)
+	ShareBot      = define("PUT /api/v1/bots/{bot}/sharing", "Let everybody, some people or nobody ask a bot besides its owner", (*control.Service).ShareBot)
 	RotateBot     = define("POST /api/v1/bots/{bot}/rotate", "Create a new token for a bot that connects to this server", (*control.Service).RotateBot)
 	TestBot       = define("POST /api/v1/bots/{bot}/test", "Ask a bot a test question and return the answer with its timings", (*control.Service).TestBot)
 	InviteWearer  = define("POST /api/v1/bots/{bot}/invite", "Create an invitation to bind glasses to a bot", (*control.Service).InviteWearer)
@@ -35,8 +36,8 @@ var (
 
 // botOperations adds the operations on bots.
 func (s *Server) botOperations() {
-	s.operate(Bots, AddBot, Bot, ChangeBot, RemoveBot, BotKinds, Roles, RotateBot, TestBot, InviteWearer, Invitation,
-		Wearers, Unbind, BotKeys, AddGlassesKey, RevokeBotKey, BotTurns)
+	s.operate(Bots, AddBot, Bot, ChangeBot, RemoveBot, BotKinds, Roles, ShareBot, RotateBot, TestBot, InviteWearer,
+		Invitation, Wearers, Unbind, BotKeys, AddGlassesKey, RevokeBotKey, BotTurns)
 	s.document("POST /api/v1/ask", "Ask a bot a question and stream its answer as JSON lines", "application/x-ndjson", control.Question{}, Line{}, s.ask)
 }
 

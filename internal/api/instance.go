@@ -27,8 +27,10 @@ var (
 	People            = define("GET /api/v1/people", "List accounts", (*control.Service).People)
 	AddPerson         = define("POST /api/v1/people", "Create an account", (*control.Service).AddPerson)
 	Member            = define("GET /api/v1/people/{person}", "Return an account", (*control.Service).Member)
-	ChangePerson      = define("PATCH /api/v1/people/{person}", "Update the role of an account", (*control.Service).ChangePerson)
+	ChangePerson      = define("PATCH /api/v1/people/{person}", "Update the role, limits, bots or pause of an account", (*control.Service).ChangePerson)
 	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Set the password of an account and end its browser sessions", (*control.Service).SetPersonPassword)
+	InvitePerson      = define("POST /api/v1/people/{person}/invitation", "Create the link with which the person of an account sets a password", (*control.Service).InvitePerson)
+	Uninvite          = define("DELETE /api/v1/people/{person}/invitation", "Withdraw the link with which the person of an account sets a password", (*control.Service).WithdrawInvitation)
 	RemoveSecondSteps = define("DELETE /api/v1/people/{person}/second-steps", "Remove authenticator app, passkeys and recovery codes of an account", (*control.Service).RemoveSecondSteps)
 	RemovePerson      = define("DELETE /api/v1/people/{person}", "Delete an account with all its data; the query repeats its name as confirmation", (*control.Service).RemovePerson)
 	AdminEvents       = define("GET /api/v1/admin-events", "List admin events", (*control.Service).AdminEvents)
@@ -43,8 +45,9 @@ var (
 // instanceOperations adds the operations on the installation and its people.
 func (s *Server) instanceOperations() {
 	s.operate(Status, Discover, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
-		EndSignIn, Links, RemoveLink, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemoveSecondSteps,
-		RemovePerson, AdminEvents, VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
+		EndSignIn, Links, RemoveLink, People, AddPerson, Member, ChangePerson, SetPersonPassword, InvitePerson,
+		Uninvite, RemoveSecondSteps, RemovePerson, AdminEvents, VerifyAudit, Secrets, RotateSecret, ForgetSecrets,
+		Restoring, CancelRestore)
 
 	s.document("GET /api/v1/backup", "Download a full backup, encrypted if the header contains a passphrase",
 		backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}

@@ -255,6 +255,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 	for _, c := range []struct{ pattern, id, body string }{
 		{"POST /api/v1/bots", "", `{"name":"other","kind":"plugin"}`},
 		{"PATCH /api/v1/bots/{bot}", bot, `{"description":"new"}`},
+		{"PUT /api/v1/bots/{bot}/sharing", bot, `{"everybody":true}`},
 		{"POST /api/v1/bots/{bot}/rotate", bot, ""},
 		{"POST /api/v1/bots/{bot}/invite", bot, ""},
 		{"POST /api/v1/bots/{bot}/keys", "1", `{"name":"glasses"}`},
@@ -294,6 +295,8 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/oauth/clients/{client}", "program", ""},
 		{"POST /api/v1/people", "", `{"name":"carol"}`},
 		{"PATCH /api/v1/people/{person}", person, `{"role":"admin"}`},
+		{"POST /api/v1/people/{person}/invitation", person, ""},
+		{"DELETE /api/v1/people/{person}/invitation", person, ""},
 		{"POST /api/v1/people/{person}/password", person, ""},
 		{"DELETE /api/v1/people/{person}/second-steps", authenticatorOf(t, h.Accounts, person), ""},
 		{"DELETE /api/v1/people/{person}", person + "?name=walked", ""},

@@ -110,7 +110,7 @@ func newModel(h *hub.Hub) learn.Model {
 			return "", err
 		}
 		turn := &talk.Turn{
-			Bot: bot.Number, Channel: learnChannel, Person: "learn:" + person, Lang: i18n.Chinese, Depth: 1,
+			Bot: bot.Number, Channel: learnChannel, Person: "learn:" + person, Asker: person, Lang: i18n.Chinese, Depth: 1,
 			// Every question is a conversation of its own.
 			Conversation: uuid.NewString(), Parts: []talk.Part{{Text: p.Text}},
 		}
@@ -140,13 +140,13 @@ var errLongAnswer = errors.New("the model's answer is too long")
 // model.
 func modelOf(ctx context.Context, r *hub.Registry, db *store.DB, person, ref string) (store.Bot, error) {
 	if ref != "" {
-		bot, err := r.Find(ctx, person, ref)
+		bot, err := r.FindUsable(ctx, person, ref)
 		if errors.Is(err, store.ErrNotFound) {
 			return bot, fmt.Errorf("%w: there is no bot %q", learn.ErrNoModel, ref)
 		}
 		return bot, err
 	}
-	list, err := db.Bots.ByOwner(ctx, person)
+	list, err := db.Bots.Usable(ctx, person)
 	if err != nil {
 		return store.Bot{}, err
 	}

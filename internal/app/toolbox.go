@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,8 @@ import (
 type botTools struct{ hub atomic.Pointer[hub.Hub] }
 
 // botToolbox is the set of tools that one bot may call: those that its owner allows, limited to
-// what the asker's key, and the key that last changed its settings, may call.
+// what the asker's key, and the key that last changed its settings, may call. They are the owner's
+// tools, or those of a person with whom the bot is shared, and then those that the owner lends.
 type botToolbox struct {
 	tools *botTools
 	bot   store.Bot
@@ -34,35 +36,52 @@ func (b *Base) connectorTools(ctx context.Context, bot int64) (toolbox.Tools, er
 	return botToolbox{b.tools, row}, err
 }
 
-// access returns the bot's access in one turn. The bool is false if it may call no tools.
-func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Access, bool, error) {
+// access returns the bot's access in one turn: to the tools of whom it answers, and then to those
+// that its owner lends them. There is none if it may call no tools.
+func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, []hub.Access, error) {
 	b := t.tools.hub.Load()
 	if b == nil {
-		return nil, hub.Access{}, false, nil
+		return nil, nil, nil
 	}
 	var c hub.Common
 	if err := b.Registry.Settings(t.bot, &c); err != nil {
-		return nil, hub.Access{}, false, err
+		return nil, nil, err
 	}
 	always, err := t.turnTools(ctx, b, turn)
 	if err != nil {
-		return nil, hub.Access{}, false, err
-	}
-	if c.AllowTools = append(always, c.AllowTools...); len(c.AllowTools) == 0 {
-		return nil, hub.Access{}, false, nil
+		return nil, nil, err
 	}
 	if turn.Channel == learnChannel {
-		return nil, hub.Access{}, false, nil // it grades text that anybody may have written
+		return nil, nil, nil // it grades text that anybody may have written
 	}
 	bound, err := t.bound(ctx, b, turn)
 	if err != nil {
-		return nil, hub.Access{}, false, err
+		return nil, nil, err
 	}
-	own := c.Rules().String()
-	return b, hub.Access{Caller: tool.Caller{
+	caller := tool.Caller{
 		Person: t.bot.Owner, Bot: t.bot.Number, KeyRules: bound, Turn: turn.ID, Address: turn.Address,
 		Depth: turn.Depth + 1, Channel: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
-	}, Rules: hub.JoinRules(own, bound)}, true, nil
+	}
+	var out []hub.Access
+	add := func(rules hub.Rules, bound string) {
+		if len(rules.Allow) > 0 {
+			out = append(out, hub.Access{Caller: caller, Rules: hub.JoinRules(rules.String(), bound)})
+		}
+	}
+	own := c.Rules()
+	own.Allow = append(always, own.Allow...)
+	if turn.ActsFor == "" {
+		add(own, bound)
+		return b, out, nil
+	}
+	caller.Person = turn.ActsFor
+	own.Dangerous = nil // which dangerous tools of theirs it may call is not the owner's to say
+	add(own, bound)
+	lent := c.Rules()
+	lent.Allow = c.LendTools
+	caller.Person, caller.Actor = t.bot.Owner, turn.ActsFor
+	add(lent, hub.JoinRules("", bound, hub.LimitRules(b.LimitsOf(turn.ActsFor))))
+	return b, out, nil
 }
 
 // turnTools returns the tools of the board that a turn comes from which a bot may use without
@@ -73,7 +92,7 @@ func (t botToolbox) turnTools(ctx context.Context, b *hub.Hub, turn *talk.Turn) 
 		return nil, nil
 	}
 	d, err := b.Store.Devices.ByHardware(ctx, xiaozhi.Kind, mac)
-	if errors.Is(err, store.ErrNotFound) || err == nil && d.Owner != t.bot.Owner {
+	if errors.Is(err, store.ErrNotFound) || err == nil && d.Owner != cmp.Or(turn.ActsFor, t.bot.Owner) {
 		return nil, nil
 	}
 	_, _, tools := b.FindProvider(hub.DeviceProviderID(d.Number))
@@ -102,17 +121,23 @@ func (t botToolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (str
 
 // List implements [toolbox.Tools].
 func (t botToolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named, error) {
-	b, who, ok, err := t.access(ctx, turn)
-	if !ok {
-		return nil, err
-	}
-	v, err := b.View(who.Person, who.Rules)
+	b, access, err := t.access(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
 	var out []toolbox.Named
-	for _, o := range v.Tools {
-		out = append(out, toolbox.Named{Name: o.Name, Tool: *o.Tool})
+	have := map[string]bool{}
+	for _, who := range access {
+		v, err := b.View(who.Person, who.Rules)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range v.Tools {
+			if !have[o.Name] {
+				have[o.Name] = true
+				out = append(out, toolbox.Named{Name: o.Name, Tool: *o.Tool})
+			}
+		}
 	}
 	return out, nil
 }
@@ -120,9 +145,16 @@ func (t botToolbox) List(ctx context.Context, turn *talk.Turn) ([]toolbox.Named,
 // Call implements [toolbox.Tools].
 func (t botToolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
 	progress func(tool.Progress)) (*tool.Result, error) {
-	b, who, ok, err := t.access(ctx, turn)
-	if !ok {
+	b, access, err := t.access(ctx, turn)
+	if len(access) == 0 {
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+name, err)
+	}
+	who := access[0]
+	for _, other := range access[1:] {
+		if v, err := b.View(who.Person, who.Rules); err == nil && v.Tool(name) != nil {
+			break
+		}
+		who = other
 	}
 	if turn.UsesTool == nil {
 		return b.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})

@@ -23,6 +23,11 @@ type cli struct {
 	User struct {
 		Add    userAddCmd    `cmd:"" help:"Create an account."`
 		List   userListCmd   `cmd:"" help:"List accounts."`
+		Show   userShowCmd   `cmd:"" help:"Show an account: its limits, and the bots that it may ask."`
+		Set    userSetCmd    `cmd:"" help:"Change what an account may do."`
+		Invite userInviteCmd `cmd:"" help:"Make a link with which somebody chooses the password of an account."`
+		Pause  userPauseCmd  `cmd:"" help:"Pause an account: it keeps everything, and does nothing."`
+		Resume userResumeCmd `cmd:"" help:"End the pause of an account."`
 		Passwd userPasswdCmd `cmd:"" help:"Set the password of an account."`
 		Links  userLinksCmd  `cmd:"" help:"List as whom of the OpenID provider accounts may sign in."`
 		Unlink userUnlinkCmd `cmd:"" help:"Remove a link to the OpenID provider."`
@@ -50,6 +55,7 @@ type cli struct {
 		List   botListCmd   `cmd:"" help:"List bots and their connection status."`
 		Show   botShowCmd   `cmd:"" help:"Show a bot, its wearers, its last turns, and the values to enter at the glasses platform."`
 		Set    botSetCmd    `cmd:"" help:"Change a bot."`
+		Share  botShareCmd  `cmd:"" help:"Let other accounts ask a bot."`
 		Rm     botRmCmd     `cmd:"" help:"Remove a bot with its bindings, conversations and keys."`
 		Rotate botRotateCmd `cmd:"" help:"Create a new token for a bot that connects to this server."`
 	} `cmd:"" group:"bots" help:"Bots."`

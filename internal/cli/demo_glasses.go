@@ -25,9 +25,12 @@ func deviceLang(l i18n.Lang) string {
 	return l.Tag()
 }
 
-// glasses returns simulated glasses of a user.
-func (st *demoRun) glasses(user, agent string) *demoGlasses {
-	g := sim.New(sim.Options{URL: st.url + lingzhuPath, Key: st.key, UserID: user, AgentID: agent,
+// glasses returns simulated glasses of a user, with ada's key.
+func (st *demoRun) glasses(user, agent string) *demoGlasses { return st.glassesOf(st.key, user, agent) }
+
+// glassesOf returns simulated glasses of a user with a key.
+func (st *demoRun) glassesOf(key, user, agent string) *demoGlasses {
+	g := sim.New(sim.Options{URL: st.url + lingzhuPath, Key: key, UserID: user, AgentID: agent,
 		Lang: deviceLang(st.sh.lang)})
 	st.stops = append(st.stops, func() error { g.Close(); return nil })
 	return &demoGlasses{g, st}

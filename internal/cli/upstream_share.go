@@ -57,9 +57,6 @@ func (c *upstreamShareCmd) Run(ctx context.Context, sh *shell) error {
 
 // shareUpstream shares an upstream with accounts, or with everybody.
 func shareUpstream(ctx context.Context, at *conn, number int64, with []string) (control.UpstreamDetail, error) {
-	in := control.UpstreamSharing{Upstream: number, Users: with}
-	if len(with) == 1 && with[0] == everybody {
-		in.Everybody, in.Users = true, nil
-	}
-	return api.ShareUpstream.Call(ctx, at.Client, in)
+	return api.ShareUpstream.Call(ctx, at.Client,
+		control.UpstreamSharing{Upstream: number, Sharing: sharingWith(with)})
 }

@@ -14,6 +14,8 @@ type userAddCmd struct {
 	Role          string `help:"Role: admin (everything) or member (own bots and keys). The first account is admin." enum:"admin,member" default:"member"`
 	Lang          string `help:"Language of the account, such as en; default: the terminal's." enum:"${languages}," default:""`
 	PasswordStdin bool   `help:"Read the password from standard input instead of the terminal. An account without a password can own bots and keys, but cannot sign in to the console."`
+	Invite        bool   `help:"Print a link with which the person chooses a password, instead of asking for one."`
+	limitFlags    `embed:""`
 	targetFlags   `embed:""`
 }
 
@@ -22,6 +24,7 @@ func (userAddCmd) Help() string {
 	return `Examples:
 
     patchbay user add ada
+    patchbay user add bob --invite --bots Home --questions 40 --shared-only
     echo "$PASSWORD" | patchbay user add bob --role member --password-stdin`
 }
 
@@ -37,6 +40,11 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 	if in.Lang == "" {
 		in.Lang = string(sh.lang)
 	}
+	c.change(&in.Limits)
+	in.Bots, in.Invite = withoutNone(c.Bots), c.Invite
+	if c.Invite && c.PasswordStdin {
+		return usage(i18n.Message("give --invite or --password-stdin, not both"))
+	}
 	var err error
 	if c.PasswordStdin {
 		if in.Password, err = sh.readPassword(ctx); err != nil {
@@ -44,18 +52,25 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 		}
 	}
 	return c.connectNew(ctx, sh, func(at *conn) error {
-		if _, ok := terminal(sh.stdin); ok && !c.PasswordStdin {
+		if _, ok := terminal(sh.stdin); ok && !c.PasswordStdin && !c.Invite {
 			if in.Password, err = c.ask(ctx, sh, at); err != nil {
 				return err
 			}
 		}
-		in.NoPassword = in.Password == ""
+		in.NoPassword = in.Password == "" && !c.Invite
 		p, err := api.AddPerson.Call(ctx, at.Client, in)
 		if err != nil {
 			return err
 		}
-		return sh.result(p.Person, func() {
+		if p.Invitation != nil {
+			at.completeLink(ctx, p.Invitation)
+		}
+		return sh.result(p, func() {
 			sh.say(msgPersonAdded, p.Name, p.Role)
+			if p.Invitation != nil {
+				sh.showInvitation(p.Name, *p.Invitation)
+				return
+			}
 			if in.NoPassword {
 				sh.say(msgCannotSignIn, p.Name, quoteWord(p.Name), c.retryFlags())
 			}

@@ -20,14 +20,16 @@ func (userListCmd) Help() string {
 }
 
 const (
-	msgName     = i18n.Message("NAME")
-	msgRole     = i18n.Message("ROLE")
-	msgLang     = i18n.Message("LANG")
-	msgPassword = i18n.Message("PASSWORD")
-	msgCreated  = i18n.Message("CREATED")
-	msgSet      = i18n.Message("set")
-	msgNone     = i18n.Message("none")
-	msgTwoSteps = i18n.Message("two steps")
+	msgName        = i18n.Message("NAME")
+	msgRole        = i18n.Message("ROLE")
+	msgLang        = i18n.Message("LANG")
+	msgPassword    = i18n.Message("PASSWORD")
+	msgCreated     = i18n.Message("CREATED")
+	msgSet         = i18n.Message("set")
+	msgNone        = i18n.Message("none")
+	msgTwoSteps    = i18n.Message("two steps")
+	msgUserInvited = i18n.Message("invited")
+	msgUserOnPause = i18n.Message("paused")
 )
 
 // Run lists the accounts.
@@ -41,7 +43,11 @@ func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
 			var rows [][]string
 			for _, p := range list.People {
 				password := msgSet
-				if !p.HasPassword {
+				if !p.Paused.IsZero() {
+					password = msgUserOnPause
+				} else if !p.Invited.IsZero() {
+					password = msgUserInvited
+				} else if !p.HasPassword {
 					password = msgNone
 				} else if p.Authenticator || p.Passkeys > 0 {
 					password = msgTwoSteps

@@ -155,6 +155,8 @@ func (s *Server) publicRoutes() []page.Route {
 		// A reload of the page of POST, or its change of language.
 		{Pattern: "GET /signin/code", Access: page.Anybody, Serve: func(v *page.Visit) { v.Redirect("/signin") }},
 		{Pattern: "POST /signin/code", Access: page.Anybody, Serve: s.signInByCode},
+		{Pattern: "GET " + control.WelcomePath + "{secret}", Access: page.Anybody, Serve: s.welcomePage},
+		{Pattern: "POST " + control.WelcomePath + "{secret}", Access: page.Anybody, Serve: s.acceptInvitation},
 		{Pattern: "POST /signout", Access: page.Anybody, Serve: s.signOut},
 		{Pattern: "POST /look", Access: page.Anybody, Serve: s.savePreferences},
 		{Pattern: "GET /confirm", Serve: s.confirmPage},

@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/oidc"
@@ -208,6 +209,10 @@ func (s *Server) signInIdentity(v *page.Visit, r store.OIDCRound, l store.Linked
 		return
 	}
 	token, err := s.Accounts.AdmitProved(v.Context(), p, s.browser(v), who.At)
+	if errors.Is(err, account.ErrPaused) {
+		v.Render(http.StatusForbidden, signInPage(v, signInForm{Next: r.Next, Wrong: v.Text(hub.MsgPaused)}))
+		return
+	}
 	if err != nil {
 		v.Fail(err)
 		return

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
@@ -143,6 +144,8 @@ func (s *Server) signInByPasskey(v *page.Visit) {
 	case errors.Is(err, account.ErrPasskey):
 		s.countRefused(v, "passkey", p.Name)
 		v.Render(http.StatusForbidden, signInPage(v, signInForm{Next: next, Wrong: v.Text(msgPasskeyRefused)}))
+	case errors.Is(err, account.ErrPaused):
+		v.Render(http.StatusForbidden, signInPage(v, signInForm{Next: next, Wrong: v.Text(hub.MsgPaused)}))
 	case err != nil:
 		v.Fail(err)
 	default:
@@ -231,6 +234,9 @@ func (s *Server) handleUnchecked(v *page.Visit, err error, showForm func(int, st
 		s.signIns.WithLabelValues("busy").Inc()
 		v.W.Header().Set("Retry-After", "5")
 		showForm(http.StatusServiceUnavailable, v.Text(msgBusy))
+	case errors.Is(err, account.ErrPaused):
+		s.signIns.WithLabelValues("paused").Inc()
+		showForm(http.StatusForbidden, v.Text(hub.MsgPaused))
 	default:
 		return err != nil && v.Context().Err() != nil // the browser has disconnected
 	}

@@ -60,6 +60,9 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err := checkMakesKeys(c); err != nil {
 		return AddedKey{}, err
 	}
+	if err := s.mayAdd(c); err != nil {
+		return AddedKey{}, err
+	}
 	in.Name = strings.TrimSpace(in.Name)
 	if err := account.CheckName(in.Name); err != nil {
 		return AddedKey{}, InputProblem(problem.Invalid, err)

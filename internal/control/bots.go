@@ -51,8 +51,10 @@ const (
 type BotStatus struct {
 	store.Bot
 	OwnerName string `json:"owner_name,omitempty"`
-	Online    bool   `json:"online"`
-	Problem   string `json:"problem,omitempty"`
+	// Shared means that it belongs to somebody else, who lets the caller ask it.
+	Shared  bool   `json:"shared,omitempty"`
+	Online  bool   `json:"online"`
+	Problem string `json:"problem,omitempty"`
 	// Model is the name of the model that answers, if it is set here.
 	Model string `json:"model,omitempty"`
 	// Recent summarizes the last turns, in lists of bots; nil: there were none, or they were not
@@ -84,6 +86,8 @@ type BotView struct {
 	BotStatus
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
 	Wearers  int                        `json:"wearers"`
+	// SharedWith is who may ask it besides its owner; nil: nobody.
+	SharedWith *Sharing `json:"shared_with,omitempty"`
 	// Dropped are the settings that were removed because the address changed, which Notice
 	// explains.
 	Dropped []string `json:"dropped,omitempty"`
@@ -107,6 +111,31 @@ func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot,
 	return b, nil
 }
 
+// botToAsk returns a bot that the caller may ask: one that FindBot finds, or one that is shared
+// with the caller.
+func (s *Service) botToAsk(ctx context.Context, c Caller, ref string) (store.Bot, error) {
+	b, err := s.Hub.Registry.FindUsable(ctx, c.Owner(), ref)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
+		return store.Bot{}, problem.New(problem.NotFound, msgNoBot, ref)
+	case err != nil:
+		return store.Bot{}, err
+	}
+	return b, nil
+}
+
+// seen is status for a caller, who sees little of a bot that is shared.
+func (s *Service) seen(c Caller, b store.Bot, people map[string]string) BotStatus {
+	out := s.status(b, c.Lang)
+	if isShared(c, b) {
+		shown := store.Bot{Number: b.Number, Owner: b.Owner, Name: b.Name, Kind: b.Kind, Description: b.Description,
+			Created: b.Created}
+		out = BotStatus{Bot: shown, Online: out.Online, Shared: true}
+	}
+	out.OwnerName = people[b.Owner]
+	return out
+}
+
 // status returns the state of a bot.
 func (s *Service) status(b store.Bot, l i18n.Lang) BotStatus {
 	var h Health
@@ -118,7 +147,8 @@ func (s *Service) status(b store.Bot, l i18n.Lang) BotStatus {
 	return BotStatus{Bot: b, Online: online, Health: h, Problem: h.Problem.In(l), Model: s.Hub.Registry.Model(b)}
 }
 
-// Bots lists the bots of the caller, by number, with their last turns.
+// Bots lists the bots of the caller, by number, and then those that are shared with the caller,
+// with their last turns.
 func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, error) {
 	bots, err := s.BotStates(ctx, c)
 	if err != nil {
@@ -127,9 +157,9 @@ func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, erro
 	return BotList{Bots: bots}, s.addRecent(ctx, c, bots)
 }
 
-// BotStates lists the bots of the caller, by number, without their last turns.
+// BotStates is Bots without their last turns.
 func (s *Service) BotStates(ctx context.Context, c Caller) ([]BotStatus, error) {
-	list, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
+	list, err := s.Hub.Store.Bots.Usable(ctx, c.Owner())
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +169,13 @@ func (s *Service) BotStates(ctx context.Context, c Caller) ([]BotStatus, error) 
 	people, err := s.names(ctx)
 	out := make([]BotStatus, len(list))
 	for i, b := range list {
-		out[i] = s.status(b, c.Lang)
-		out[i].OwnerName = people[b.Owner]
+		out[i] = s.seen(c, b, people)
 	}
 	return out, err
 }
 
-// BotsAfter lists the bots of the caller with numbers above one, by number, with their last turns.
-// More reports whether others follow.
+// BotsAfter lists the bots that the caller may ask with numbers above one, by number, with their
+// last turns. More reports whether others follow.
 func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 	limit int) (list []BotStatus, more bool, err error) {
 	found, err := s.Hub.Store.Bots.After(ctx, c.Owner(), number, limit+1)
@@ -156,21 +185,26 @@ func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 	if more = len(found) > limit; more {
 		found = found[:limit]
 	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	for _, b := range found {
 		if c.Only == 0 || b.Number == c.Only {
-			list = append(list, s.status(b, c.Lang))
+			list = append(list, s.seen(c, b, people))
 		}
 	}
 	return list, more, s.addRecent(ctx, c, list)
 }
 
-// BotState returns the state of one bot.
+// BotState returns the state of one bot that the caller may ask.
 func (s *Service) BotState(ctx context.Context, c Caller, in BotRef) (BotStatus, error) {
-	b, err := s.FindBot(ctx, c, in.Bot)
-	if err != nil {
-		return BotStatus{}, err
+	b, err := s.botToAsk(ctx, c, in.Bot)
+	if err != nil || !isShared(c, b) {
+		return s.status(b, c.Lang), err
 	}
-	return s.status(b, c.Lang), nil
+	people, err := s.names(ctx)
+	return s.seen(c, b, people), err
 }
 
 // Bot returns a bot.
@@ -188,6 +222,9 @@ func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error)
 		return BotView{}, err
 	}
 	v.OwnerName = people[b.Owner]
+	if v.SharedWith, err = s.sharing(ctx, b, people); err != nil {
+		return BotView{}, err
+	}
 	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	v.Wearers = len(wearers)
 	return v, err
@@ -258,6 +295,9 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	if err := requireUnrestrictedKey(c); err != nil {
 		return AddedBot{}, err
 	}
+	if err := s.mayAdd(c); err != nil {
+		return AddedBot{}, err
+	}
 	owner, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
 		return AddedBot{}, err
@@ -297,6 +337,9 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	}
 	if len(in.Settings) > 0 { // each of them can extend its reach: the address, the tools, who asks it
 		if err := requireUnrestrictedKey(c); err != nil {
+			return BotView{}, err
+		}
+		if err := s.mayAdd(c); err != nil {
 			return BotView{}, err
 		}
 	}

@@ -46,9 +46,11 @@ func (r *BotRecent) IsFailing() bool {
 
 // addRecent adds the last turns to bots that had some.
 func (s *Service) addRecent(ctx context.Context, c Caller, bots []BotStatus) error {
-	numbers := make([]int64, len(bots))
-	for i, b := range bots {
-		numbers[i] = b.Number
+	var numbers []int64
+	for _, b := range bots {
+		if !b.Shared { // what others ask it is not the caller's
+			numbers = append(numbers, b.Number)
+		}
 	}
 	traces, err := s.Hub.Store.Traces.RecentByBot(ctx, numbers, recentTurns)
 	if err != nil {

@@ -52,7 +52,7 @@ const (
 
 // Turn returns the turn for a question to one of the caller's bots, for [hub.Hub.Answer].
 func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, error) {
-	b, err := s.FindBot(ctx, c, q.Bot)
+	b, err := s.botToAsk(ctx, c, q.Bot)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +72,12 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 func newTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error) {
 	turn := &talk.Turn{
 		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: channel,
-		Lang: i18n.ParseLang(q.Lang, i18n.English), Conversation: q.Conversation,
+		Asker: person,
+		Lang:  i18n.ParseLang(q.Lang, i18n.English), Conversation: q.Conversation,
 		Commands: []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave},
 	}
 	if q.Conversation != "" {
 		turn.Person = asker(channel, person)
-	} else {
-		turn.Asker = person
 	}
 	if q.Text != "" {
 		turn.Parts = append(turn.Parts, talk.Part{Text: q.Text})
@@ -125,7 +124,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	if err != nil {
 		return Chat{}, err
 	}
-	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{},
+	out := Chat{Bot: s.seen(c, b, nil), Conversation: ref.Conversation, Exchanges: []store.Exchange{},
 		Pictures: s.Hub.Registry.Sees(b)}
 	// A turn that ends meanwhile is found as an exchange, because active turns are read first.
 	ongoing := s.Hub.ActiveTurns(ctx, t)

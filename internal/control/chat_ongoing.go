@@ -22,7 +22,7 @@ const (
 // talkOf identifies a caller's conversation with one of their bots for the hub.
 func (s *Service) talkOf(ctx context.Context, c Caller, bot,
 	conversation string) (store.Bot, hub.ConversationRef, error) {
-	b, err := s.FindBot(ctx, c, bot)
+	b, err := s.botToAsk(ctx, c, bot)
 	if err != nil {
 		return b, hub.ConversationRef{}, err
 	}

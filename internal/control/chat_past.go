@@ -30,9 +30,9 @@ type PastTurn struct {
 	Input, Output int
 }
 
-// PastTurns returns what was recorded of some turns of a bot of the caller's, as FindBot or Chat
+// PastTurns returns what was recorded of some turns of the caller's with a bot, as FindBot or Chat
 // returned it, by turn.
-func (s *Service) PastTurns(ctx context.Context, b store.Bot, turns []string) (map[string]PastTurn, error) {
+func (s *Service) PastTurns(ctx context.Context, c Caller, b store.Bot, turns []string) (map[string]PastTurn, error) {
 	if len(turns) == 0 {
 		return nil, nil
 	}
@@ -47,7 +47,7 @@ func (s *Service) PastTurns(ctx context.Context, b store.Bot, turns []string) (m
 		out[t.Turn] = past
 	}
 	s.Hub.WaitForCallRecords(ctx)
-	found, err := s.Hub.Store.Calls.ByTurns(ctx, b.Owner, b.Number, turns)
+	found, err := s.Hub.Store.Calls.ByTurns(ctx, b, c.Person, turns)
 	if err != nil || len(found) == 0 {
 		return out, err
 	}

@@ -218,9 +218,10 @@ var chosenWrong = map[error]i18n.Message{
 	account.ErrPasswordCommon: msgPasswordUsual,
 }
 
-// botNames returns the names of a person's bots by number; of everybody's, for an empty owner.
+// botNames returns the names of the bots that a person may ask, by number; of everybody's, for an
+// empty owner.
 func botNames(ctx context.Context, db *store.DB, owner string) (map[int64]string, error) {
-	bots, err := db.Bots.ByOwner(ctx, owner)
+	bots, err := db.Bots.Usable(ctx, owner)
 	byNumber := make(map[int64]string, len(bots))
 	for _, b := range bots {
 		byNumber[b.Number] = b.Name

@@ -189,7 +189,7 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	if err != nil {
 		return nil, err
 	}
-	bots, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
+	bots, err := s.Hub.Store.Bots.Usable(ctx, c.Owner())
 	if err != nil {
 		return nil, err
 	}
@@ -343,12 +343,12 @@ func parseTransport(text string) (string, bool) {
 	return "", false
 }
 
-// deviceBot returns one of an owner's bots by number or name; 0 for none.
+// deviceBot returns a bot that the owner of a device may ask by number or name; 0 for none.
 func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, error) {
 	if ref == "" || ref == NoBot {
 		return 0, nil
 	}
-	b, err := s.Hub.Registry.Find(ctx, owner, ref)
+	b, err := s.Hub.Registry.FindUsable(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, problem.New(problem.NotFound, msgNoDeviceBot, ref)
 	}

@@ -153,6 +153,9 @@ func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (CreatedKey, 
 	if err := checkMakesKeys(c); err != nil {
 		return CreatedKey{}, err
 	}
+	if err := s.mayAdd(c); err != nil {
+		return CreatedKey{}, err
+	}
 	owner, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
 		return CreatedKey{}, err

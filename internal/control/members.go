@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,12 @@ const (
 	EventPersonAdded     = "person.added"
 	EventPersonRole      = "person.role"
 	EventPersonPassword  = "person.password"
+	EventPersonLimits    = "person.limits"
+	EventPersonPaused    = "person.paused"
+	EventPersonResumed   = "person.resumed"
+	EventPersonInvited   = "person.invited"
+	EventPersonUninvited = "person.uninvited"
+	EventPersonWelcomed  = "person.welcomed"
 	EventPersonRemoved   = "person.removed"
 	EventBackupTaken     = "backup.taken"
 	EventBackupStaged    = "backup.staged"
@@ -66,6 +73,8 @@ const (
 	EventBotToken           = "bot.token"
 	EventBotInvited         = "bot.invited"
 	EventBotUnbound         = "bot.unbound"
+	EventBotShared          = "bot.shared"
+	EventBotUnshared        = "bot.unshared"
 	EventUpstreamAdded      = "upstream.added"
 	EventUpstreamChanged    = "upstream.changed"
 	EventPinsChanged        = "upstream.tools_changed"
@@ -165,6 +174,13 @@ func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error)
 		return People{}, err
 	}
 	out, err := s.withSignIns(ctx, list...)
+	if err != nil {
+		return People{}, err
+	}
+	invited, err := s.Hub.Store.Invitations.Open(ctx, time.Now())
+	for i := range out {
+		out[i].Invited = invited[out[i].ID].Expires
+	}
 	return People{People: out}, err
 }
 
@@ -191,8 +207,24 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 		return Person{}, err
 	}
 	list, err := s.withSignIns(ctx, p)
-	list[0].Bots, list[0].Devices = bots, devices
-	return list[0], err
+	if err != nil {
+		return Person{}, err
+	}
+	out := list[0]
+	out.Bots, out.Devices = bots, devices
+	invited, err := s.Hub.Store.Invitations.Open(ctx, time.Now())
+	if err != nil {
+		return Person{}, err
+	}
+	out.Invited = invited[p.ID].Expires
+	if p.Limits.Questions > 0 {
+		if out.Asked, err = s.Hub.Store.People.QuestionsAsked(ctx, p.ID, hub.Today(p, time.Now())); err != nil {
+			return Person{}, err
+		}
+	}
+	out.MayAsk, err = s.personBots(ctx, p)
+	out.MayAsk = slices.DeleteFunc(out.MayAsk, func(b PersonBot) bool { return !b.Shared })
+	return out, err
 }
 
 // NewPerson describes an account to create.
@@ -204,6 +236,12 @@ type NewPerson struct {
 	// NoPassword is set: then the person cannot sign in, but has bots and keys.
 	Password   string `json:"password,omitempty"`
 	NoPassword bool   `json:"no_password,omitempty"`
+	// Invite makes a link with which the person chooses a password, instead of a password.
+	Invite bool `json:"invite,omitempty"`
+	// Limits are what the person may do, and Bots those of administrators that the person may ask,
+	// by number or name.
+	Limits store.PersonLimits `json:"limits,omitzero"`
+	Bots   []string           `json:"bots,omitempty"`
 }
 
 // AddedPerson is an account that was created.
@@ -211,9 +249,12 @@ type AddedPerson struct {
 	store.Person
 	// Password is the generated password, which is not stored and cannot be returned again.
 	Password string `json:"password,omitempty"`
+	// Invitation is the link with which the person chooses one; nil: there is none.
+	Invitation *PersonInvitation `json:"invitation,omitempty"`
 }
 
-// AddPerson creates an account.
+// AddPerson creates an account. If its limits, bots or invitation fail, it stays without them, and
+// the error says so.
 func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedPerson, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return AddedPerson{}, err
@@ -231,7 +272,7 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 		return AddedPerson{}, noLang(in.Lang)
 	}
 	made := ""
-	if in.Password == "" && !in.NoPassword {
+	if in.Password == "" && !in.NoPassword && !in.Invite {
 		made = generatePassword()
 		in.Password = made
 	}
@@ -240,7 +281,19 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 		return AddedPerson{}, aboutPerson(err)
 	}
 	s.RecordAdminEvent(ctx, c, EventPersonAdded, p.Name)
-	return AddedPerson{p, made}, nil
+	out := AddedPerson{Person: p, Password: made}
+	if !in.Limits.IsZero() {
+		err = s.setLimits(ctx, c, p, in.Limits)
+	}
+	if err == nil && len(in.Bots) > 0 {
+		err = s.setPersonBots(ctx, c, p, in.Bots)
+	}
+	if err == nil && in.Invite {
+		var link PersonInvitation
+		link, err = s.invite(ctx, c, p)
+		out.Invitation = &link
+	}
+	return out, err
 }
 
 // generatePassword returns a password for somebody who will replace it.
@@ -249,13 +302,18 @@ func generatePassword() string {
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12]
 }
 
-// PersonChange changes the role of an account.
+// PersonChange changes what somebody may do. Missing fields stay.
 type PersonChange struct {
 	PersonRef
-	Role string `json:"role"` // admin or member
+	Role   string              `json:"role,omitempty"`   // admin or member
+	Paused *bool               `json:"paused,omitempty"` // refuse the person, their programs and devices
+	Limits *store.PersonLimits `json:"limits,omitempty"`
+	// Bots are those bots of administrators that the person may ask, besides those that are shared
+	// with everybody, by number or name.
+	Bots *[]string `json:"bots,omitempty"`
 }
 
-// ChangePerson changes somebody's role.
+// ChangePerson changes what somebody may do. An administrator has no limits.
 func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (Person, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return Person{}, err
@@ -264,18 +322,49 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 	if err != nil {
 		return Person{}, err
 	}
-	if in.Role != account.RoleAdmin && in.Role != account.RoleMember {
-		return Person{}, problem.New(problem.Invalid, msgNoRole)
+	if in.Role != "" {
+		if err := s.setRole(ctx, c, &was.Person, in.Role); err != nil {
+			return Person{}, err
+		}
 	}
-	if in.Role == was.Role {
-		return was, nil
+	if in.Limits != nil {
+		if err := s.setLimits(ctx, c, was.Person, *in.Limits); err != nil {
+			return Person{}, err
+		}
 	}
-	if err := aboutPerson(s.Accounts.SetRole(ctx, was.ID, in.Role)); err != nil {
-		return Person{}, err
+	if in.Bots != nil {
+		if err := s.setPersonBots(ctx, c, was.Person, *in.Bots); err != nil {
+			return Person{}, err
+		}
 	}
-	s.RecordAdminEvent(ctx, c, EventPersonRole, was.Name+": "+was.Role+" → "+in.Role)
-	was.Role = in.Role
-	return was, nil
+	if in.Paused != nil && *in.Paused == was.Paused.IsZero() {
+		if err := s.setPaused(ctx, c, was.Person, *in.Paused); err != nil {
+			return Person{}, err
+		}
+	}
+	if c.Admin = c.Admin && (was.ID != c.Person || was.Role == account.RoleAdmin); !c.Admin {
+		return was, nil // who is no admin any more sees no accounts
+	}
+	return s.Member(ctx, c, in.PersonRef)
+}
+
+// setRole changes somebody's role. A new administrator has no limits.
+func (s *Service) setRole(ctx context.Context, c Caller, p *store.Person, role string) error {
+	if role != account.RoleAdmin && role != account.RoleMember {
+		return problem.New(problem.Invalid, msgNoRole)
+	}
+	if role == p.Role {
+		return nil
+	}
+	if err := aboutPerson(s.Accounts.SetRole(ctx, p.ID, role)); err != nil {
+		return err
+	}
+	s.RecordAdminEvent(ctx, c, EventPersonRole, p.Name+": "+p.Role+" → "+role)
+	if p.Role = role; role == account.RoleAdmin && !p.Limits.IsZero() {
+		p.Limits = store.PersonLimits{}
+		return s.setLimits(ctx, c, *p, p.Limits)
+	}
+	return nil
 }
 
 const msgNoRole = i18n.Message("A role is admin or member.")
@@ -310,7 +399,7 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 		return AddedPerson{}, aboutPerson(err)
 	}
 	s.RecordAdminEvent(ctx, c, EventPersonPassword, p.Name)
-	return AddedPerson{p.Person, made}, nil
+	return AddedPerson{Person: p.Person, Password: made}, nil
 }
 
 // RemovedPerson identifies an account to remove.

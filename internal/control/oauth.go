@@ -258,6 +258,9 @@ func (s *Service) AllowProgram(r *http.Request, c Caller, q *oauth.Request, rule
 	if err != nil {
 		return "", err
 	}
+	if err := s.mayAdd(c); err != nil {
+		return "", err
+	}
 	if days < 0 || days > int(keyLifeMost/(24*time.Hour)) {
 		return "", problem.New(problem.Invalid, msgKeyExpires)
 	}

@@ -45,6 +45,12 @@ type Person struct {
 	Passkeys      int  `json:"passkeys"`
 	Bots          int  `json:"bots"`
 	Devices       int  `json:"devices"`
+	// Invited is until when the person can choose a password with a link; zero: there is no link.
+	Invited time.Time `json:"invited_until,omitzero"`
+	// Asked is how many questions they have asked today, if these are limited, and MayAsk the bots
+	// of administrators; only for one account.
+	Asked  int         `json:"asked_today,omitempty"`
+	MayAsk []PersonBot `json:"may_ask,omitempty"`
 }
 
 // People is a list of accounts.

@@ -231,7 +231,7 @@ func (s *Service) exportRecording(ctx context.Context, owner string, r store.Rec
 	if err != nil {
 		return t, err
 	}
-	if t.Calls, err = s.callsOf(ctx, owner, calls); err != nil {
+	if t.Calls, err = s.callsOf(ctx, calls, owner); err != nil {
 		return t, err
 	}
 	sound, err := s.Hub.Store.Recordings.Sound(ctx, r.Turn)

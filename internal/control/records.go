@@ -150,9 +150,9 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	return rows, nil
 }
 
-// BotChoices returns the caller's bots, for a selection.
+// BotChoices returns the bots that the caller may ask, for a selection.
 func (s *Service) BotChoices(ctx context.Context, c Caller) ([]store.Bot, error) {
-	return s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
+	return s.Hub.Store.Bots.Usable(ctx, c.Owner())
 }
 
 // TurnRef identifies a turn.
@@ -196,21 +196,29 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 		return d, err
 	}
 	d = TurnDetail{TurnRow: rows[0]}
-	if d.Calls, err = s.callsOf(ctx, t.Owner, calls); err != nil {
+	owner := t.Owner // of the bot; of one that is gone it is not known
+	switch b, err := s.Hub.Store.Bots.ByNumber(ctx, t.Bot); {
+	case err == nil:
+		owner = b.Owner
+	case !errors.Is(err, store.ErrNotFound):
+		return d, err
+	}
+	if d.Calls, err = s.callsOf(ctx, calls, t.Owner, owner); err != nil {
 		return d, err
 	}
 	return d, s.addRecording(ctx, c, &d)
 }
 
-// callsOf returns the calls during a turn that an owner's bot made, with names.
-func (s *Service) callsOf(ctx context.Context, owner string, during []store.Call) ([]Call, error) {
+// callsOf returns the calls during a turn that a bot made for who asked, and for its owner, with
+// names.
+func (s *Service) callsOf(ctx context.Context, during []store.Call, people ...string) ([]Call, error) {
 	calls := []Call{}
 	for _, call := range during {
-		if call.Person == owner { // the bot acts for its owner; others may have used the turn's id
+		if slices.Contains(people, call.Person) { // others may have used the turn's id
 			calls = append(calls, Call{Call: call})
 		}
 	}
-	return calls, fillCallNames(ctx, s.Hub.Store, owner, calls)
+	return calls, fillCallNames(ctx, s.Hub.Store, people[0], calls)
 }
 
 // hideContent removes the content of a turn, unless the caller is the bot's owner or the operator
@@ -255,8 +263,8 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 		return f, err
 	}
 	if in.Bot != 0 {
-		b, err := s.Hub.Store.Bots.ByNumber(ctx, in.Bot)
-		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
+		_, err := s.Hub.Registry.FindUsable(ctx, owner.ID, strconv.FormatInt(in.Bot, 10))
+		if errors.Is(err, store.ErrNotFound) {
 			return f, problem.New(problem.NotFound, msgKeyBot)
 		} else if err != nil {
 			return f, err

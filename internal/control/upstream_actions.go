@@ -80,6 +80,9 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 	if err := requireUnrestrictedKey(c); err != nil {
 		return owner, u, err
 	}
+	if err := s.mayAdd(c); err != nil {
+		return owner, u, err
+	}
 	if owner, err = s.singlePerson(ctx, c, in.User); err != nil {
 		return owner, u, err
 	}
@@ -209,6 +212,9 @@ func (s *Service) changeable(ctx context.Context, c Caller, number int64,
 		return owner, u, err
 	}
 	if err := requireUnrestrictedKey(c); err != nil {
+		return owner, u, err
+	}
+	if err := s.mayAdd(c); err != nil {
 		return owner, u, err
 	}
 	if owner, err = s.Hub.Store.People.ByID(ctx, u.Owner); err != nil {

@@ -23,8 +23,8 @@ const (
 	msgOwnSignIn    = i18n.Message("Each person signs in alone, so only %s can do that.")
 )
 
-// maxShares limits the people with whom an upstream is shared by name: they are in events and
-// lists.
+// maxShares limits the people with whom an upstream or a bot is shared by name: they are in events
+// and lists.
 const maxShares = 200
 
 // UpstreamShared is with whom an upstream is shared.
@@ -156,9 +156,8 @@ func hostOf(address string) string {
 // UpstreamSharing says with whom an upstream is to be shared: with everybody, with some people, or
 // with nobody.
 type UpstreamSharing struct {
-	Upstream  int64    `path:"upstream" json:"-"`
-	Everybody bool     `json:"everybody,omitempty"`
-	Users     []string `json:"users,omitempty"` // names
+	Upstream int64 `path:"upstream" json:"-"`
+	Sharing
 }
 
 // ShareUpstream shares an upstream: each person signs in to it alone, and calls it with that
@@ -171,7 +170,7 @@ func (s *Service) ShareUpstream(ctx context.Context, c Caller, in UpstreamSharin
 	if err != nil {
 		return UpstreamDetail{}, err
 	}
-	ids, about, err := s.shareTargets(ctx, c, owner, in)
+	ids, about, err := s.shareTargets(ctx, c, owner, in.Sharing)
 	if err != nil {
 		return UpstreamDetail{}, err
 	}
@@ -193,10 +192,10 @@ func (s *Service) ShareUpstream(ctx context.Context, c Caller, in UpstreamSharin
 	return s.ShowUpstream(ctx, c, UpstreamOf{Upstream: u.Number})
 }
 
-// shareTargets returns the ids of the people with whom an upstream is to be shared, and describes
-// that for an event; an empty text means nobody.
+// shareTargets returns the ids of the people with whom somebody's upstream or bot is to be shared,
+// and describes that for an event; an empty text means nobody.
 func (s *Service) shareTargets(ctx context.Context, c Caller, owner store.Person,
-	in UpstreamSharing) (ids []string, about string, err error) {
+	in Sharing) (ids []string, about string, err error) {
 	switch {
 	case in.Everybody && len(in.Users) > 0:
 		return nil, "", problem.New(problem.Invalid, msgShareBoth)

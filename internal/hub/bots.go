@@ -252,9 +252,35 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	if err != nil {
 		return store.Bot{}, err
 	}
+	return named(bots, ref)
+}
+
+// FindUsable is Find for a bot that a person may ask: one of their own, or one that its owner
+// shares with them. Of two with one name it is their own.
+func (r *Registry) FindUsable(ctx context.Context, person, ref string) (store.Bot, error) {
+	b, err := r.Find(ctx, person, ref)
+	if person == "" || !errors.Is(err, store.ErrNotFound) {
+		return b, err
+	}
+	shared, err := r.db.Bots.SharedWith(ctx, person)
+	if err != nil {
+		return store.Bot{}, err
+	}
+	if n, bad := strconv.ParseInt(ref, 10, 64); bad == nil {
+		i := slices.IndexFunc(shared, func(b store.Bot) bool { return b.Number == n })
+		if i < 0 {
+			return store.Bot{}, store.ErrNotFound
+		}
+		return shared[i], nil
+	}
+	return named(shared, ref)
+}
+
+// named returns the bot with a name.
+func named(bots []store.Bot, name string) (store.Bot, error) {
 	var found []store.Bot
 	for _, b := range bots {
-		if strings.EqualFold(b.Name, ref) {
+		if strings.EqualFold(b.Name, name) {
 			found = append(found, b)
 		}
 	}
@@ -264,7 +290,7 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	case 1:
 		return found[0], nil
 	}
-	return store.Bot{}, problem.New(problem.Conflict, msgBotsNamed, len(found), ref)
+	return store.Bot{}, problem.New(problem.Conflict, msgBotsNamed, len(found), name)
 }
 
 // Settings decodes a bot's settings, with secrets in clear text, into a struct such as those of a

@@ -148,6 +148,9 @@ func (h *Hub) authorize(ctx context.Context, who Access,
 	if err != nil {
 		return v, nil, err
 	}
+	if err := h.checkPaused(who.Person); err != nil {
+		return v, nil, err
+	}
 	if who.Depth > maxDepth {
 		return v, nil, tool.Fail(tool.Denied, "Too many bots ask one another; answer without this tool.", nil)
 	}

@@ -337,7 +337,7 @@ func (c *catalog) setRules(rules map[string]ownerRules) {
 }
 
 func (r ownerRules) equal(o ownerRules) bool {
-	return slices.Equal(r.allow, o.allow) && slices.Equal(r.deny, o.deny) &&
+	return slices.Equal(r.allow, o.allow) && slices.Equal(r.deny, o.deny) && slices.Equal(r.only, o.only) &&
 		maps.EqualFunc(r.sets, o.sets, slices.Equal) && maps.EqualFunc(r.words, o.words, sameWords)
 }
 

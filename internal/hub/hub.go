@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,6 +91,7 @@ type Hub struct {
 	allRuns      runSet
 	rates        *rates
 	metrics      metrics
+	restricted   atomic.Pointer[restricted]
 	records      records
 
 	ctx       context.Context // ends when the hub must stop at once
@@ -396,6 +398,9 @@ func (h *Hub) newTurnContext(ctx context.Context, turn *talk.Turn) (c turnContex
 	}
 	if err := h.Registry.Settings(c.bot, &c.common); err != nil {
 		return c, talk.Fail(talk.Internal, "", err)
+	}
+	if f := h.admit(ctx, c.bot, turn); f != nil {
+		return c, f
 	}
 	if turn.Person == "" {
 		return c, nil

@@ -67,7 +67,12 @@ func (h *Hub) RefreshTools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.catalog.setRules(rulesByOwner(rows, sets, words))
+	people, err := h.Store.People.Restricted(ctx)
+	if err != nil {
+		return err
+	}
+	h.restricted.Store((*restricted)(&people))
+	h.catalog.setRules(rulesByOwner(rows, sets, words, people))
 	if h.onToolsChanged == nil {
 		return nil
 	}

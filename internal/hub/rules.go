@@ -168,12 +168,14 @@ const (
 // ownerRules are the rules of one person for all callers, and the person's sets by name.
 type ownerRules struct {
 	allow, deny []string
+	only        []string // the only tools that an administrator lets the person use; empty: all
 	sets        map[string][]string
 	words       map[string]store.ToolWords // by the original names of the tools
 	names       map[string]string          // the person's own names of tools → the original ones
 }
 
-func rulesByOwner(rows []store.ToolRule, sets []store.ToolSet, words []store.ToolWords) map[string]ownerRules {
+func rulesByOwner(rows []store.ToolRule, sets []store.ToolSet, words []store.ToolWords,
+	people restricted) map[string]ownerRules {
 	out := map[string]ownerRules{}
 	for _, row := range rows {
 		r := out[row.Owner]
@@ -203,6 +205,11 @@ func rulesByOwner(rows []store.ToolRule, sets []store.ToolSet, words []store.Too
 			r.names[w.Name] = w.Tool
 		}
 		out[w.Owner] = r
+	}
+	for id, p := range people {
+		r := out[id]
+		r.only, r.deny = p.Limits.AllowTools, append(r.deny, p.Limits.DenyTools...)
+		out[id] = r
 	}
 	return out
 }
@@ -247,6 +254,8 @@ func evaluateRules(o *RegisteredTool, owner ownerRules, r *Rules) verdict {
 	name := o.OriginalName()
 	switch {
 	case tool.MatchAny(owner.deny, name), tool.MatchAny(r.Deny, name):
+		return denied
+	case len(owner.only) > 0 && !tool.MatchAny(owner.only, name):
 		return denied
 	case r.Set != "" && !tool.MatchAny(owner.sets[r.Set], name): // also if there is no such set
 		return denied

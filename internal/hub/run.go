@@ -133,6 +133,11 @@ func (r *run) askBot() error {
 		}
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
+	count, err := r.takeQuestion()
+	if err != nil {
+		return err
+	}
+	defer count()
 	onWait := sync.OnceFunc(func() {
 		r.emit(talk.Waiting(talk.MsgReconnecting.In(r.turn.Lang))) //nolint:errcheck // no asker listens any more
 	})

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func (r *run) exchange(answer string, unheard bool) *store.Exchange {
 	}
 	return &store.Exchange{
 		Turn: r.turn.ID, Bot: r.turn.Bot, Person: r.turn.Person, Conversation: r.turn.Conversation,
-		At: r.started, Question: r.question(), Answer: answer, Undelivered: unheard,
+		At: r.started, Question: r.question(), Answer: answer, Undelivered: unheard, ActsFor: r.turn.ActsFor,
 	}
 }
 
@@ -89,10 +90,14 @@ func (r *run) silentTrace(outcome string, code talk.Code, cause string) store.Tr
 	if r.interceptedBy != "" {
 		kind = r.interceptedBy
 	}
+	asker := r.turn.Asker
+	if r.turn.Person != "" {
+		asker = ""
+	}
 	tr := store.Trace{
-		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: kind, Channel: r.turn.Channel,
-		Person: r.turn.Person, Asker: r.turn.Asker, Conversation: r.turn.Conversation, Instance: r.hub.Bus.Instance,
-		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
+		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: cmp.Or(r.turn.ActsFor, r.bot.Owner), Kind: kind,
+		Channel: r.turn.Channel, Person: r.turn.Person, Asker: asker, Conversation: r.turn.Conversation,
+		Instance: r.hub.Bus.Instance, At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
 		Models: slices.Clone(r.models),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
 	}

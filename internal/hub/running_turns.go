@@ -42,6 +42,7 @@ type runningTurn struct {
 	Lang     i18n.Lang   `json:"lang"`
 	UserID   string      `json:"user_id,omitempty"`
 	AgentID  string      `json:"agent_id,omitempty"`
+	ActsFor  string      `json:"acts_for,omitempty"`
 	// Resumes means that the bot may go on with the answer when the server has ended.
 	Resumes bool `json:"resumes,omitempty"`
 
@@ -52,6 +53,7 @@ type runningTurn struct {
 func (was *runningTurn) turn() *talk.Turn {
 	tr := was.Trace
 	return &talk.Turn{ID: tr.Turn, Bot: tr.Bot, Channel: tr.Channel, Person: tr.Person, Asker: tr.Asker,
+		ActsFor:      was.ActsFor,
 		Conversation: tr.Conversation, UserID: was.UserID, AgentID: was.AgentID, Lang: was.Lang,
 		Parts: []talk.Part{{Text: was.Question}}}
 }
@@ -275,7 +277,8 @@ func (r *run) beginRunning() {
 	k, _ := r.hub.Registry.Kind(r.bot.Kind) //nolint:errcheck // the turn fails
 	r.mu.Lock()
 	now := runningTurn{Trace: r.silentTrace(outcomeFailed, talk.Lost, causeKilled), Question: r.question(),
-		Lang: r.turn.Lang, UserID: r.turn.UserID, AgentID: r.turn.AgentID, Resumes: k.Resumes}
+		Lang: r.turn.Lang, UserID: r.turn.UserID, AgentID: r.turn.AgentID, ActsFor: r.turn.ActsFor,
+		Resumes: k.Resumes}
 	r.mu.Unlock()
 	r.hub.runningTurns.begin(now)
 }
@@ -474,7 +477,7 @@ func (was *runningTurn) lateEnd(now time.Time) *turnEnd {
 		end.Late.Answer = was.Untold
 	}
 	end.Exchange = &store.Exchange{Turn: tr.Turn, Bot: tr.Bot, Person: tr.Person, Conversation: tr.Conversation,
-		At: tr.At, Question: was.Question, Answer: was.Untold, Undelivered: true}
+		At: tr.At, Question: was.Question, Answer: was.Untold, Undelivered: true, ActsFor: was.ActsFor}
 	return end
 }
 

@@ -38,6 +38,9 @@ type Common struct {
 	AllowTools     []string `json:"allow_tools,omitempty"`
 	DenyTools      []string `json:"deny_tools,omitempty"`
 	DangerousTools []string `json:"dangerous_tools,omitempty"`
+	// LendTools are the owner's tools that the bot may call for people with whom it is shared,
+	// besides their own; names and patterns with *; empty: none.
+	LendTools []string `json:"lend_tools,omitempty"`
 	// AskDangerous has calls of other dangerous tools wait for the owner's approval, instead of
 	// hiding these tools.
 	AskDangerous bool `json:"ask_dangerous,omitempty"`
@@ -64,5 +67,6 @@ func (c *Common) Validate() error {
 		return msgNegative.Errorf()
 	}
 	r := c.Rules()
+	r.Allow = slices.Concat(r.Allow, c.LendTools)
 	return r.Validate()
 }

@@ -26,7 +26,7 @@ const (
 var groups = []Group{
 	{msgStart, []string{"start-glasses", "start-board", "start-openclaw", "start-programs", "start-learn"}},
 	{msgUse, []string{"glasses", "binding", "rokid-mcp", "boards", "voice", "bots", "openai", "openclaw", "connector",
-		"eyeclaw", "programs", "tools", "tool-servers", "learn", "anki", "console"}},
+		"eyeclaw", "programs", "tools", "tool-servers", "learn", "anki", "console", "people"}},
 	{msgRun, []string{"operating", "reach", "security", "scale", "troubleshooting", "upgrade-notes"}},
 	{msgReference, []string{"configuration", "commands", "api", "metrics", "errors", "glossary"}},
 	{msgExplained, []string{"overview", "how-it-works", "adding-a-plug"}},

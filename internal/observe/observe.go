@@ -101,8 +101,9 @@ func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handl
 	})
 }
 
-// secretPaths begin paths whose rest is a secret: codes for nodes of OpenClaw's.
-var secretPaths = []string{"/j/"}
+// secretPaths begin paths whose rest is a secret: codes for nodes of OpenClaw's, and the links of
+// people who are invited.
+var secretPaths = []string{"/j/", "/welcome/"}
 
 // logged returns the path of a request for the log.
 func logged(r *http.Request) string {

@@ -24,6 +24,8 @@ type Bot struct {
 	Version   int64     `json:"-"` // incremented by every change
 	Created   time.Time `json:"created_at"`
 	Seen      time.Time `json:"last_seen,omitzero"` // last time it was connected
+	// Everybody means that all people may ask it; others may whom its owner named.
+	Everybody bool `json:"-"`
 	// Model is the last known state of the model behind the bot, if there is one.
 	Model ModelState `json:"-"`
 }
@@ -43,7 +45,7 @@ type ModelState struct {
 type Bots struct{ db *DB }
 
 const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at, set_by,
-	model_version, model_state, model_since, model_asked`
+	model_version, model_state, model_since, model_asked, everybody`
 
 func readBot(s scanner) (b Bot, err error) {
 	var (
@@ -52,10 +54,12 @@ func readBot(s scanner) (b Bot, err error) {
 		created  int64
 		seen     sql.NullInt64
 		since    int64
+		all      int64
 	)
 	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen,
 		&b.SetBy,
-		&b.Model.Version, &b.Model.State, &since, &b.Model.Asked)
+		&b.Model.Version, &b.Model.State, &since, &b.Model.Asked, &all)
+	b.Everybody = all != 0
 	b.Settings, b.TokenHash = json.RawMessage(settings), token.String
 	b.Created, b.Seen = fromMillis(created), fromNullMillis(seen)
 	if since != 0 {
@@ -74,7 +78,7 @@ func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+
-			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, 0, '', 0, FALSE)`,
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, 0, '', 0, FALSE, 0)`,
 			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version,
 			millis(b.Created), b.SetBy)
 		return err
@@ -158,11 +162,12 @@ func (t Bots) ByOwner(ctx context.Context, owner string) ([]Bot, error) {
 		` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
 }
 
-// After lists an owner's bots, or all bots for an empty owner, with numbers greater than number, by
-// number.
-func (t Bots) After(ctx context.Context, owner string, number int64, limit int) ([]Bot, error) {
+// After lists the bots that a person may ask, or all bots for an empty person, with numbers greater
+// than number, by number.
+func (t Bots) After(ctx context.Context, person string, number int64, limit int) ([]Bot, error) {
 	return all(ctx, t.db, readBot, `SELECT `+botColumns+
-		` FROM bots WHERE ($1 = '' OR owner = $1) AND number > $2 ORDER BY number LIMIT $3`, owner, number, limit)
+		` FROM bots WHERE ($1 = '' OR owner = $1 OR `+isShared("bot", "$1")+`)
+		AND number > $2 ORDER BY number LIMIT $3`, person, number, limit)
 }
 
 // Count returns the number of an owner's bots.

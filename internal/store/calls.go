@@ -208,15 +208,16 @@ func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
 
 // callsByTurns is without the indexes of persons and bots, which would be read to their end.
 var callsByTurns = `SELECT ` + callColumns + ` FROM calls WHERE turn <> '' AND turn IN (` + inPlaceholders(1) + `)
-	AND person || '' = $` + strconv.Itoa(inListSize+1) + ` AND bot + 0 = $` + strconv.Itoa(inListSize+2) + `
+	AND person || '' IN ($` + strconv.Itoa(inListSize+1) + `, $` + strconv.Itoa(inListSize+2) + `)
+	AND bot + 0 = $` + strconv.Itoa(inListSize+3) + `
 	ORDER BY at DESC, id DESC LIMIT 1000`
 
-// ByTurns lists the calls that a person's bot made in some turns, by turn and oldest first. There
-// are at most 1,000 for each inListSize turns, the newest.
-func (t Calls) ByTurns(ctx context.Context, person string, bot int64, turns []string) (map[string][]Call, error) {
+// ByTurns lists the calls that a bot made in some turns, of tools of its owner or of another
+// person, by turn and oldest first. There are at most 1,000 for each inListSize turns, the newest.
+func (t Calls) ByTurns(ctx context.Context, bot Bot, person string, turns []string) (map[string][]Call, error) {
 	out := map[string][]Call{}
 	for some := range slices.Chunk(turns, inListSize) {
-		found, err := all(ctx, t.db, readCall, callsByTurns, append(inArgs(some), person, bot)...)
+		found, err := all(ctx, t.db, readCall, callsByTurns, append(inArgs(some), bot.Owner, person, bot.Number)...)
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func TestCallsByTurns(t *testing.T) {
 		for i := range 11 {
 			turns = append(turns, fmt.Sprintf("turn-%02d", i))
 		}
-		got, err := db.Calls.ByTurns(ctx, "p", 1, turns)
+		got, err := db.Calls.ByTurns(ctx, store.Bot{Number: 1, Owner: "p"}, "", turns)
 		if err != nil || len(got) != 10 || len(got["turn-00"]) != 0 {
 			t.Fatalf("calls of %d turns, %v", len(got), err)
 		}

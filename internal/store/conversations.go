@@ -18,16 +18,20 @@ type Exchange struct {
 	// Undelivered reports that the answer came after the asker had disconnected, and is still to be
 	// delivered.
 	Undelivered bool `json:"unheard,omitempty"`
+	// ActsFor is the id of the account to which it belongs, if the bot is shared with it; empty: to
+	// the bot's owner.
+	ActsFor string `json:"acts_for,omitempty"`
 }
 
 // Conversations accesses the tables of the conversation history.
 type Conversations struct{ db *DB }
 
-const exchangeColumns = `turn, bot, person, conversation, at, question, answer, unheard`
+const exchangeColumns = `turn, bot, person, conversation, at, question, answer, unheard, acts_for`
 
 func readExchange(s scanner) (e Exchange, err error) {
 	var at int64
-	err = s.Scan(&e.Turn, &e.Bot, &e.Person, &e.Conversation, &at, &e.Question, &e.Answer, &e.Undelivered)
+	err = s.Scan(&e.Turn, &e.Bot, &e.Person, &e.Conversation, &at, &e.Question, &e.Answer, &e.Undelivered,
+		&e.ActsFor)
 	e.At = fromMillis(at)
 	return e, err
 }
@@ -108,9 +112,10 @@ func (t Conversations) Save(ctx context.Context, e Exchange) error {
 }
 
 func saveExchange(ctx context.Context, tx *sql.Tx, e Exchange) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO exchanges (`+exchangeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+	_, err := tx.ExecContext(ctx, `INSERT INTO exchanges (`+exchangeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`, sanitizeArgs([]any{
 		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Undelivered,
+		e.ActsFor,
 	})...)
 	return err
 }

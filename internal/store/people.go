@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -16,20 +17,50 @@ type Person struct {
 	Password string    `json:"-"`              // argon2id hash; empty: cannot sign in with a password
 	Zone     string    `json:"zone,omitempty"` // IANA time zone name; empty: the server's
 	Created  time.Time `json:"created_at"`
+	// Limits are what an administrator lets the person do.
+	Limits PersonLimits `json:"limits"`
+	// Paused is since when the person, their programs and devices are refused; zero: they are not.
+	Paused time.Time `json:"paused_at,omitzero"`
+}
+
+// PersonLimits bound what a person may do; the zero value is no limit.
+type PersonLimits struct {
+	// Questions is the most that bots answer in a day, which begins at midnight in the person's
+	// time zone; 0: no limit.
+	Questions int `json:"questions_per_day,omitempty"`
+	// SharedOnly means that the person adds no bots, tool servers and keys, and lets no programs
+	// in.
+	SharedOnly bool `json:"shared_only,omitempty"`
+	// AllowTools and DenyTools are patterns of the tools that may be called by the person, and for
+	// them: only these (empty: all), and never these.
+	AllowTools []string `json:"allow_tools,omitempty"`
+	DenyTools  []string `json:"deny_tools,omitempty"`
+}
+
+// IsZero reports whether there is no limit.
+func (l PersonLimits) IsZero() bool {
+	return l.Questions == 0 && !l.SharedOnly && len(l.AllowTools) == 0 && len(l.DenyTools) == 0
 }
 
 // People accesses the table of accounts.
 type People struct{ db *DB }
 
-const personColumns = `id, name, role, lang, password, created_at, zone`
+const personColumns = `id, name, role, lang, password, created_at, zone, limits, paused_at`
 
 // listPeople lists all people by name, at most 1,000.
 const listPeople = `SELECT ` + personColumns + ` FROM people ORDER BY name LIMIT 1000`
 
 func readPerson(s scanner) (p Person, err error) {
-	var created int64
-	err = s.Scan(&p.ID, &p.Name, &p.Role, &p.Lang, &p.Password, &created, &p.Zone)
+	var created, paused int64
+	var limits string
+	err = s.Scan(&p.ID, &p.Name, &p.Role, &p.Lang, &p.Password, &created, &p.Zone, &limits, &paused)
 	p.Created = fromMillis(created)
+	if paused != 0 {
+		p.Paused = fromMillis(paused)
+	}
+	if err == nil && limits != "" {
+		err = json.Unmarshal([]byte(limits), &p.Limits)
+	}
 	return p, err
 }
 
@@ -39,10 +70,22 @@ func (t People) Add(ctx context.Context, p Person) error {
 	return err
 }
 
-const addPerson = `INSERT INTO people (` + personColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+const addPerson = `INSERT INTO people (` + personColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`
 
 func (p Person) fields() []any {
-	return sanitizeArgs([]any{p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone})
+	return sanitizeArgs([]any{p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone, p.Limits.text()})
+}
+
+// text returns the limits as they are stored.
+func (l PersonLimits) text() string {
+	if l.IsZero() {
+		return ""
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // of numbers and texts
+	}
+	return string(text)
 }
 
 // AddChecked inserts a person, unless check returns an error. check gets all existing people, and
@@ -134,10 +177,11 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	})
 }
 
-// requireOther returns ErrLast if the person but is the only one with a role, and locks those who
-// have it until the transaction ends. The lock does not block inserts that reference them.
+// requireOther returns ErrLast if the person but is the only one with a role who is not paused, and
+// locks those who have it until the transaction ends. The lock does not block inserts that
+// reference them.
 func (t People) requireOther(ctx context.Context, tx *sql.Tx, but, role string) error {
-	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`,
+	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id, paused_at FROM people WHERE role = $1 ORDER BY id`,
 		"FOR NO KEY UPDATE"), role)
 	if err != nil {
 		return err
@@ -146,12 +190,14 @@ func (t People) requireOther(ctx context.Context, tx *sql.Tx, but, role string) 
 	has, others := false, 0
 	for rows.Next() {
 		var id string
-		if err := rows.Scan(&id); err != nil {
+		var paused int64
+		if err := rows.Scan(&id, &paused); err != nil {
 			return err
 		}
-		if id == but {
+		switch {
+		case id == but:
 			has = true
-		} else {
+		case paused == 0:
 			others++
 		}
 	}
@@ -193,6 +239,7 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			// Records and code attempts refer to the person without a foreign key.
 			for _, query := range []string{
 				`DELETE FROM traces WHERE owner = $1`,
+				`DELETE FROM exchanges WHERE acts_for = $1 AND acts_for <> ''`,
 				`DELETE FROM bind_pending WHERE publisher = $1`,
 				`DELETE FROM bind_tries WHERE publisher = $1`,
 			} {

@@ -49,6 +49,11 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 		Forms: []store.PinForm{{PinKey: store.PinKey{Kind: "tool", Name: "tool of " + name}, Fingerprint: "f",
 			Content: []byte("content of " + name)}}})
 	must(t, err)
+	must(t, db.Bots.Share(ctx, bot.Number, false, []string{person}))
+	_, err = db.People.TakeQuestion(ctx, person, "2026-11-28", 1)
+	must(t, err)
+	must(t, db.Invitations.Save(ctx, store.Invitation{Person: person, Hash: "invited to " + name, Created: now,
+		Expires: now.Add(time.Hour)}))
 	must(t, db.ToolSets.Save(ctx, store.ToolSet{Owner: person, Name: "set of " + name, Tools: []string{"*"},
 		Created: now}))
 	must(t, db.ToolWordings.Save(ctx, store.ToolWords{Owner: person, Tool: "tool of " + name,

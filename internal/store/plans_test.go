@@ -74,7 +74,7 @@ func TestFiltersUseIndexes(t *testing.T) {
 		!strings.Contains(plan, "exchanges USING INDEX exchanges_conversation (bot=? AND person=? AND conversation=?)") {
 		t.Errorf("conversations should be listed from their index: %s", plan)
 	}
-	plan = planOf(callsByTurns, append(inArgs([]string{"t1", "t2"}), "p1", 1))
+	plan = planOf(callsByTurns, append(inArgs([]string{"t1", "t2"}), "p1", "p2", 1))
 	if !strings.HasPrefix(plan, "SEARCH calls USING INDEX calls_turn (turn=?)") {
 		t.Errorf("calls should be found by their turns: %s", plan)
 	}

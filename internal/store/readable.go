@@ -49,7 +49,7 @@ func (t Conversations) Readable(ctx context.Context, r *Readable, before time.Ti
 		return c, err
 	}, `SELECT bot, name, person, conversation, COUNT(*), MAX(at) FROM (
 			SELECT e.bot, b.name, e.person, e.conversation, e.at FROM exchanges e JOIN bots b ON b.number = e.bot
-			WHERE b.owner = $1 AND ($2 = 0 OR e.bot = $2)) owned
+			WHERE b.owner = $1 AND e.acts_for = '' AND ($2 = 0 OR e.bot = $2)) owned
 		WHERE $3 = 'all' OR person = $4 OR $5`+readsBot+` GROUP BY bot, name, person, conversation
 		HAVING MAX(at) < $6 ORDER BY MAX(at) DESC, bot, person, conversation LIMIT $7`,
 		r.Owner, r.Bot, r.all(), r.Person, r.bots(), millis(before), limit)

@@ -254,8 +254,9 @@ func (t Traces) ForgetSaid(ctx context.Context, owner string, bot int64) error {
 	return err
 }
 
-// Forget deletes the conversation history with an owner's bots, or with one bot if it is not 0, and
-// returns the number of exchanges. Bots no longer get it as context.
+// Forget deletes the conversation history with an owner's bots, and the owner's with bots of
+// others, or that with one bot if it is not 0, and returns the number of exchanges. Bots no longer
+// get it as context.
 func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
 	if _, err := t.db.exec(ctx,
 		`DELETE FROM pages WHERE bot IN (SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2))`, owner,
@@ -266,8 +267,15 @@ func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int
 		bot); err != nil {
 		return 0, err
 	}
-	return t.db.execInBatches(ctx, `DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE bot IN (
-		SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2)) LIMIT $3)`, owner, bot)
+	shared, err := t.db.execInBatches(ctx, `DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges
+		WHERE acts_for = $1 AND acts_for <> '' AND ($2 = 0 OR bot = $2) LIMIT $3)`, owner, bot)
+	if err != nil {
+		return shared, err
+	}
+	n, err := t.db.execInBatches(ctx, `DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges
+		WHERE acts_for = '' AND bot IN (SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2))
+		LIMIT $3)`, owner, bot)
+	return shared + n, err
 }
 
 // ForgetArgs deletes the arguments of a person's calls, only of those made by one bot if it is not

@@ -96,6 +96,7 @@ type DB struct {
 	Peers           Peers
 	SignIns         SignIns
 	Linked          LinkedPeople
+	Invitations     Invitations
 	Authenticators  Authenticators
 	Passkeys        Passkeys
 	Approvals       Approvals
@@ -169,7 +170,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Timers = Timers{db}
 	db.Recordings = Recordings{db}
 	db.Peers = Peers{db}
-	db.SignIns, db.Linked = SignIns{db}, LinkedPeople{db}
+	db.SignIns, db.Linked, db.Invitations = SignIns{db}, LinkedPeople{db}, Invitations{db}
 	db.Authenticators, db.Passkeys = Authenticators{db}, Passkeys{db}
 	db.Approvals = Approvals{db}
 	db.OAuth = OAuth{db}

@@ -48,6 +48,10 @@ func (f *Failure) Sentence(l i18n.Lang) string {
 		}
 	case NoAnswer:
 		return msgNoAnswer.In(l)
+	case NotAllowed:
+		if f.Told != "" {
+			return f.Told
+		}
 	case Unreadable:
 		if f.Told != "" {
 			return f.Told

@@ -43,9 +43,12 @@ type Turn struct {
 	// Person identifies an asker of a bot and is stable over time, for example
 	// "lingzhu:<publisher>:<user id>". It is empty if the channel does not know the asker.
 	Person string `json:"person,omitempty"`
-	// Asker is the id of the account that asks, if Person is empty so that nothing is
-	// remembered. It is used in the audit trail only.
+	// Asker is the id of the account that asks; empty: it is not known, as with those who were
+	// bound to a bot by a code, and they count as the bot's owner.
 	Asker string `json:"asker,omitempty"`
+	// ActsFor is the id of the account for which the bot calls tools, if its owner shares it with
+	// the asker; empty: for its owner. The hub sets it.
+	ActsFor string `json:"acts_for,omitempty"`
 	// Address is the network address of the asker, if the channel knows it. It is used in the
 	// audit trail only.
 	Address string `json:"address,omitempty"`

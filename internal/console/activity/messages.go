@@ -151,6 +151,7 @@ var codes = map[string]i18n.Message{
 	"busy":            i18n.Message("Too much was asked at the same time. It can be set to do more at a time."),
 	"timeout":         i18n.Message("Nothing was heard for too long. Its side may be slow, or stuck."),
 	"bot_unreachable": i18n.Message("We could not connect to the bot. See whether its program runs, and whether its address in the settings of the bot is right."),
+	"not_allowed":     i18n.Message("Who asked may not ask this bot, or not now: the account is paused, has asked all its questions of today, or the bot is not shared with it."),
 	"not_kept":        i18n.Message("The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."),
 	"stopping":        i18n.Message("The server was stopping or restarting, and took nothing new."),
 	"bot_failed":      i18n.Message("The bot said that it failed. The technical terms come from its side."),

@@ -19,6 +19,7 @@ type overview struct {
 	Turns   []control.TurnRow
 	Trial   *control.Trial // nil if no question was tried
 	Refused string         // why the trial was refused
+	Sharing *sharingForm   // nil: the visitor shares no bots
 }
 
 // view loads the data of a bot's page. If the visitor has no such bot, it has responded and returns
@@ -32,6 +33,12 @@ func view(v *page.Visit) (o overview, ok bool) {
 	if o.Turns, err = turns(v.Context(), v); err != nil {
 		v.Fail(err)
 		return o, false
+	}
+	if v.IsAdmin() {
+		if o.Sharing, err = newSharingForm(v, o.Bot); err != nil {
+			v.Fail(err)
+			return o, false
+		}
 	}
 	return o, true
 }
@@ -54,6 +61,10 @@ func (o overview) livePath() string {
 
 // show shows the page of a bot.
 func show(v *page.Visit) {
+	if b, err := v.Instance.Control.BotState(v.Context(), v.Caller(), ref(v)); err == nil && b.Shared {
+		v.Render(http.StatusOK, sharedPage(v, b))
+		return
+	}
 	if o, ok := view(v); ok {
 		v.Render(http.StatusOK, botPage(v, o))
 	}

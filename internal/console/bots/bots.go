@@ -4,6 +4,7 @@
 //	list       the list of bots
 //	add        adding a bot
 //	bot        the page of a bot, with a question to try it
+//	share      who may ask it, and the page of a bot of somebody else
 //	settings   its settings
 //	glasses    the values for the glasses platform, and the bound users
 //	bind       the code that binds glasses
@@ -29,6 +30,7 @@ func Routes() []page.Route {
 		{Pattern: "POST /bots", Access: page.Confirmed, Serve: add},
 		{Pattern: "GET /bots/{bot}", Serve: show},
 		{Pattern: "GET /bots/{bot}/live", Serve: showLive},
+		{Pattern: "POST /bots/{bot}/share", Access: page.Confirmed, Serve: share},
 		{Pattern: "POST /bots/{bot}/test", Serve: try},
 		{Pattern: "GET /bots/{bot}/settings", Serve: settingsPage},
 		{Pattern: "POST /bots/{bot}/settings", Access: page.Confirmed, Serve: change},
@@ -51,15 +53,19 @@ func Routes() []page.Route {
 // ref returns the bot that the path names.
 func ref(v *page.Visit) control.BotRef { return control.BotRef{Bot: v.PathValue("bot")} }
 
-// find returns the bot that the path names. If the visitor has no such bot, it has responded and
+// find returns the bot of the visitor that the path names. If there is none, it has responded and
 // returns false.
 func find(v *page.Visit) (b control.BotStatus, ok bool) {
 	b, err := v.Instance.Control.BotState(v.Context(), v.Caller(), ref(v))
-	if err != nil {
+	switch {
+	case err != nil:
 		v.Fail(err)
-		return b, false
+	case b.Shared:
+		v.NotFound()
+	default:
+		return b, true
 	}
-	return b, true
+	return b, false
 }
 
 // botPath returns the path of a page of a bot.

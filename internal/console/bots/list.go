@@ -35,7 +35,7 @@ type row struct {
 // fingerprint returns a value that differs between rows that look different.
 func (r row) fingerprint() string {
 	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.LastSeenText, r.Problem,
-		r.FailingSince.Unix(), r.Command, r.Model, r.recentFingerprint())
+		r.FailingSince.Unix(), r.Command, r.Model, r.OwnerName, r.recentFingerprint())
 }
 
 // recentFingerprint is fingerprint of the last turns, without how long ago they were.

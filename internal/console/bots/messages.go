@@ -207,6 +207,7 @@ var doneSays = map[string]i18n.Message{
 	"saved":   i18n.Message("Saved. It holds from the next question on."),
 	"removed": i18n.Message("The bot is removed."),
 	"unbound": i18n.Message("The wearer is unbound."),
+	"shared":  i18n.Message("Saved. It holds at once."),
 	"revoked": i18n.Message("The key is revoked."),
 }
 
@@ -229,6 +230,7 @@ var codeSays = map[talk.Code]i18n.Message{
 	talk.Lost:        i18n.Message("The connection broke"),
 	talk.NoAnswer:    i18n.Message("It said nothing"),
 	talk.Unreadable:  i18n.Message("The question could not be read"),
+	talk.NotAllowed:  i18n.Message("Who asked may not, or not now"),
 	talk.NotSaved:    i18n.Message("It could not be kept"),
 	talk.Stopping:    i18n.Message("The server was restarting"),
 	talk.Internal:    i18n.Message("Our own fault"),

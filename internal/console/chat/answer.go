@@ -234,7 +234,7 @@ func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error)
 	} else {
 		a.Took = time.Since(a.At)
 	}
-	past, failed := v.Instance.Control.PastTurns(ctx, b, []string{a.ID})
+	past, failed := v.Instance.Control.PastTurns(ctx, v.Caller(), b, []string{a.ID})
 	if failed != nil {
 		return // it is on the page of the turn
 	}

@@ -77,7 +77,7 @@ func render(v *page.Visit, status int, chat control.Chat, s questionForm) {
 	for i, e := range chat.Exchanges {
 		turns[i] = e.Turn
 	}
-	recorded, err := v.Instance.Control.PastTurns(v.Context(), chat.Bot.Bot, turns)
+	recorded, err := v.Instance.Control.PastTurns(v.Context(), v.Caller(), chat.Bot.Bot, turns)
 	if err != nil {
 		v.Fail(err)
 		return

@@ -71,7 +71,7 @@ func (w *toolWatch) use(u talk.ToolUse) {
 	case at < 0 && len(w.tools) < maxUsed:
 		w.tools = append(w.tools, usedTool{id: u.ID, Tool: u.Name,
 			Args: toolbox.Truncate(string(u.Args), maxArgs), Running: true, Began: time.Now(),
-			Name: toolName(w.v, w.v.Instance.Control.ToolTitle(w.bot.Owner, u.Name), u.Name)})
+			Name: toolName(w.v, w.v.Instance.Control.ToolTitle(w.v.Caller().Person, u.Name), u.Name)})
 	case at >= 0 && u.Ended:
 		t := &w.tools[at]
 		t.Running, t.Failed, t.Result, t.Took = false, u.Failed, u.Result, time.Since(t.Began)

@@ -31,6 +31,7 @@ var manualPages = map[string]struct{ page, anchor string }{
 	"/activity":          {"operating", ""},
 	"/settings":          {"console", ""},
 	"/settings/backup":   {"operating", ""},
+	"/settings/people":   {"people", ""},
 	"/settings/passkeys": {"security", ""},
 	"/settings/voice":    {"voice", ""},
 	"/docs":              {"", ""},

@@ -22,38 +22,67 @@ func (p pages) people(v *page.Visit) {
 // newForm holds the submitted form for a new account, without the password.
 type newForm struct {
 	Name, Role, Lang string
+	ByPassword       bool // instead of a link
+	Limits           limitsForm
 	Wrong            string
 }
 
 func (p pages) newPerson(v *page.Visit) {
-	v.Render(http.StatusOK, newPersonPage(v, newForm{Role: account.RoleMember, Lang: string(v.Lang)}))
+	p.showNewPerson(v, http.StatusOK, newForm{Role: account.RoleMember, Lang: string(v.Lang)})
 }
 
-// addPerson creates an account, and shows the password if it was generated.
+func (p pages) showNewPerson(v *page.Visit, status int, f newForm) {
+	if err := p.addBots(v, control.PersonRef{}, &f.Limits); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(status, newPersonPage(v, f))
+}
+
+// addPerson creates an account, and shows the link or the password that was generated.
 func (p pages) addPerson(v *page.Visit) {
-	f := newForm{Name: v.FormValue("name"), Role: v.FormValue("role"), Lang: v.FormValue("lang")}
-	out, err := p.AddPerson(v.Context(), v.Operator(), control.NewPerson{Name: f.Name, Role: f.Role, Lang: f.Lang,
-		Password: v.FormValue("password")})
-	if err != nil {
+	f := newForm{Name: v.FormValue("name"), Role: v.FormValue("role"), Lang: v.FormValue("lang"),
+		ByPassword: v.FormValue("by") == "password", Limits: readLimits(v)}
+	if f.Limits.wrong {
+		f.Wrong = v.Text(msgLimitQuestion)
+		p.showNewPerson(v, http.StatusUnprocessableEntity, f)
+		return
+	}
+	in := control.NewPerson{Name: f.Name, Role: f.Role, Lang: f.Lang, Invite: !f.ByPassword, Bots: f.Limits.chosen()}
+	if f.Role != account.RoleAdmin {
+		in.Limits = f.Limits.PersonLimits
+	}
+	if f.ByPassword {
+		in.Password = v.FormValue("password")
+	}
+	out, err := p.AddPerson(v.Context(), v.Operator(), in)
+	switch {
+	case err != nil && out.ID != "": // the account is there, and the rest can be set on its page
+		if wrong, status := v.Wrong(err); wrong != "" {
+			v.SetPathValue("person", out.ID)
+			p.showPerson(v, status, personForm{WrongLimits: wrong, MayDo: f.Limits})
+		}
+	case err != nil:
 		var status int
 		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
-			v.Render(status, newPersonPage(v, f))
+			p.showNewPerson(v, status, f)
 		}
-		return
-	}
-	if out.Password == "" {
+	case out.Invitation != nil:
+		p.showInvitation(v, msgAdded, out.Name, *out.Invitation)
+	case out.Password == "":
 		v.Redirect("/settings/people/" + out.ID + "?added=1")
-		return
+	default:
+		v.Render(http.StatusOK, passwordPage(v, msgAdded, out))
 	}
-	v.Render(http.StatusOK, passwordPage(v, msgAdded, out))
 }
 
 // personForm is the data of an account's page, with notices and errors.
 type personForm struct {
 	control.Person
-	Told, Wrong, WrongPassword, WrongName string
+	Told, Wrong, WrongPassword, WrongName, WrongLimits, WrongPause string
 
 	Links []control.Link
+	MayDo limitsForm
 }
 
 func (p pages) person(v *page.Visit) { p.showPerson(v, http.StatusOK, personForm{}) }
@@ -69,6 +98,13 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 		v.Fail(err)
 		return
 	}
+	if f.WrongLimits == "" {
+		f.MayDo = limitsForm{PersonLimits: f.Limits}
+	}
+	if err = p.addBots(v, ref(v), &f.MayDo); err != nil {
+		v.Fail(err)
+		return
+	}
 	if status == http.StatusOK {
 		switch {
 		case v.FormValue("unlinked") == "1":
@@ -77,6 +113,12 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 			f.Told = v.Text(msgStepsGone, f.Name)
 		case v.FormValue("added") == "1":
 			f.Told = v.Text(msgAdded, f.Name)
+		case v.FormValue("paused") == "1":
+			f.Told = v.Text(msgIsPaused, f.Name)
+		case v.FormValue("resumed") == "1":
+			f.Told = v.Text(msgIsResumed, f.Name)
+		case v.FormValue("uninvited") == "1":
+			f.Told = v.Text(msgIsUninvited)
 		case v.FormValue("saved") == "1":
 			f.Told = v.Text(msgSaved)
 		case v.FormValue("changed") == "1":

@@ -4,6 +4,7 @@
 //	profile       name, language, time zone, password
 //	sign-ins      the browsers of a person
 //	people        accounts
+//	limits        what they may do, and invitations
 //	backup        download and restore
 //	installation  version, health, settings
 //	events        the administrator actions
@@ -47,6 +48,10 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "POST /settings/people/new", Access: page.AdminsConfirmed, Serve: p.addPerson},
 		{Pattern: "GET /settings/people/{person}", Access: page.AdminsConfirmed, Serve: p.person},
 		{Pattern: "POST /settings/people/{person}/role", Access: page.AdminsConfirmed, Serve: p.changeRole},
+		{Pattern: "POST /settings/people/{person}/limits", Access: page.AdminsConfirmed, Serve: p.setLimits},
+		{Pattern: "POST /settings/people/{person}/invite", Access: page.AdminsConfirmed, Serve: p.invite},
+		{Pattern: "POST /settings/people/{person}/uninvite", Access: page.AdminsConfirmed, Serve: p.withdraw},
+		{Pattern: "POST /settings/people/{person}/pause", Access: page.AdminsConfirmed, Serve: p.pause},
 		{Pattern: "POST /settings/people/{person}/password", Access: page.AdminsConfirmed, Serve: p.setPassword},
 		{Pattern: "POST /settings/people/{person}/second-steps/remove", Access: page.AdminsConfirmed,
 			Serve: p.removeSecondSteps},

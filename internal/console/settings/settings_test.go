@@ -160,7 +160,8 @@ func TestPeople(t *testing.T) {
 	unplugged := make(chan int64, 1)
 	r, folder := newRig(t, control.Options{Disconnect: func(bot int64) { unplugged <- bot }})
 	ada := r.SignedInAs(r.Person)
-	p := ada.Post("/settings/people/new", "name", "eve", "role", "member", "lang", "zh", "password", "")
+	p := ada.Post("/settings/people/new", "name", "eve", "role", "member", "lang", "zh", "by", "password",
+		"password", "")
 	made := regexp.MustCompile(`<code id="made">([^<]+)</code>`).FindStringSubmatch(p.Text)
 	if made == nil || !p.Contains("eve has an account now") {
 		t.Fatalf("%d %s", p.Status, p.Text)

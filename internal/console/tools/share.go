@@ -53,7 +53,8 @@ func shareChoice(s *control.UpstreamShared) (with, names string) {
 
 func shareUpstream(v *page.Visit) {
 	d, err := findUpstream(v.Context(), v)
-	in := control.UpstreamSharing{Upstream: d.Number, Everybody: v.FormValue("with") == shareEverybody}
+	in := control.UpstreamSharing{Upstream: d.Number,
+		Sharing: control.Sharing{Everybody: v.FormValue("with") == shareEverybody}}
 	if v.FormValue("with") == shareWithPeople {
 		for name := range strings.Lines(v.FormValue("users")) {
 			if name = strings.TrimSpace(name); name != "" {

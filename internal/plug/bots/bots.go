@@ -151,7 +151,7 @@ func (p *Provider) find(ctx context.Context, who tool.Caller, a *arguments) (sto
 		}
 		bot, err = p.Hub.Store.Bots.ByNumber(ctx, number)
 	} else {
-		bot, err = p.Hub.Registry.Find(ctx, who.Person, a.BotID)
+		bot, err = p.Hub.Registry.FindUsable(ctx, who.Person, a.BotID)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -224,7 +224,7 @@ func (p *Provider) allowedBots(ctx context.Context, who tool.Caller) ([]store.Bo
 	if who.Anonymous || who.Person == "" {
 		return nil, nil
 	}
-	all, err := p.Hub.Store.Bots.ByOwner(ctx, who.Person)
+	all, err := p.Hub.Store.Bots.Usable(ctx, who.Person)
 	var out []store.Bot
 	for _, b := range all {
 		if who.OnlyBot == 0 || who.OnlyBot == b.Number {
@@ -256,7 +256,7 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 	}
 	turn := &talk.Turn{
 		Bot: bot.Number, Channel: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation,
-		Depth: c.Caller.Depth, KeyRules: c.Caller.KeyRules, Address: c.Caller.Address,
+		Asker: c.Caller.Person, Depth: c.Caller.Depth, KeyRules: c.Caller.KeyRules, Address: c.Caller.Address,
 		Lang: i18n.ParseLang(c.Caller.Lang, i18n.Chinese), Parts: []talk.Part{{Text: a.Message}},
 	}
 	told := SendResult{Status: "answered", BotID: bot.Number, BotName: bot.Name, Message: a.Message}

@@ -164,7 +164,7 @@ func (h *Handler) authenticate(w http.ResponseWriter, r *http.Request) (account.
 			writeJSON(w, http.StatusServiceUnavailable,
 				map[string]string{"error": "the key could not be checked; try again in a moment"})
 		} else {
-			h.answerUnavailable(w, r)
+			h.answerUnknown(w, r, talk.Fail(talk.Internal, "", nil).Sentence)
 		}
 		return p, false
 	}
@@ -182,6 +182,8 @@ func (h *Handler) authenticate(w http.ResponseWriter, r *http.Request) (account.
 		w.Header().Set("Retry-After", "60")
 		writeJSON(w, http.StatusTooManyRequests,
 			map[string]string{"error": "too many refused keys from this address; wait a minute"})
+	case errors.Is(err, account.ErrPaused): // the person is told, not the platform
+		h.answerUnknown(w, r, func(l i18n.Lang) string { return hub.MsgPaused.In(l) })
 	case h.HTTPErrors:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": message})
@@ -191,14 +193,14 @@ func (h *Handler) authenticate(w http.ResponseWriter, r *http.Request) (account.
 	return p, false
 }
 
-// maxUnavailableBody is the number of body bytes read if the key could not be checked.
-const maxUnavailableBody = 64 << 10
+// maxUnknownBody is the number of body bytes read if the key could not be checked, or its person is
+// paused.
+const maxUnknownBody = 64 << 10
 
-// answerUnavailable answers with an internal error if the key could not be checked.
-func (h *Handler) answerUnavailable(w http.ResponseWriter, r *http.Request) {
-	c, _ := h.read(w, r, maxUnavailableBody) //nolint:errcheck // the parsed part is enough
-	newStream(w, c.MessageID, c.AgentID, 0).finish(talk.Fail(talk.Internal, "", nil).Sentence(c.request.lang(h.Lang)),
-		nil)
+// answerUnknown tells the wearer something although no key was accepted.
+func (h *Handler) answerUnknown(w http.ResponseWriter, r *http.Request, sentence func(i18n.Lang) string) {
+	c, _ := h.read(w, r, maxUnknownBody) //nolint:errcheck // the parsed part is enough
+	newStream(w, c.MessageID, c.AgentID, 0).finish(sentence(c.request.lang(h.Lang)), nil)
 }
 
 // bearer returns the secret of the Authorization header, or "".
@@ -318,7 +320,7 @@ func (h *Handler) askBot(ctx context.Context, c *call, to destination) {
 	}
 	turn := &talk.Turn{
 		Bot: to.bot.Number, Channel: ChannelName, Person: person, Conversation: c.MessageID, Lang: c.lang,
-		Address:  c.address,
+		Address: c.address, Asker: to.asker,
 		KeyRules: c.principal.Key.Rules, Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID,
 		Request: c.requestID,
 	}

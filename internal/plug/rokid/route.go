@@ -15,6 +15,9 @@ type destination struct {
 	bot   *store.Bot
 	bound bool // found by the wearer's binding
 	bind  bool
+	// asker is the account of the key, if it may ask the bot as its own or one that is shared with
+	// it; empty: the wearer was let in otherwise.
+	asker string
 }
 
 // route returns the destination of a request, in this order: the bot of the key, the bot that the
@@ -41,10 +44,23 @@ func (h *Handler) route(ctx context.Context, c *call) (destination, error) {
 		return destination{bind: c.UserID != "" && h.Binding}, nil
 	}
 	bot, err := db.Bots.ByNumber(ctx, n)
-	if err == nil && !h.mayAddress(c, bot) {
-		err = store.ErrNotFound // do not reveal that the bot exists
+	to, err := destinationFor(bot, err)
+	if err != nil || to.bot == nil {
+		return to, err
 	}
-	return destinationFor(bot, err)
+	if to.asker = c.principal.Person.ID; bot.Owner != to.asker {
+		shared, err := db.Bots.IsSharedWith(ctx, n, to.asker)
+		if err != nil {
+			return destination{}, err
+		}
+		if !shared {
+			to.asker = ""
+		}
+	}
+	if !h.mayAddress(bot, to.asker) {
+		return destination{}, nil // do not reveal that the bot exists
+	}
+	return to, nil
 }
 
 func destinationFor(bot store.Bot, err error) (destination, error) {
@@ -67,8 +83,9 @@ func isDecimal(id string) bool {
 	return id != ""
 }
 
-// mayAddress reports whether the bot's owner lets this key ask it by its number.
-func (h *Handler) mayAddress(c *call, bot store.Bot) bool {
+// mayAddress reports whether the bot's owner lets a key ask it by its number. The key's person is
+// the asker if it is the owner's, or that of somebody with whom the bot is shared.
+func (h *Handler) mayAddress(bot store.Bot, asker string) bool {
 	var s hub.Common
 	if err := h.Hub.Registry.Settings(bot, &s); err != nil {
 		return false
@@ -79,5 +96,5 @@ func (h *Handler) mayAddress(c *call, bot store.Bot) bool {
 	case "anyone":
 		return true
 	}
-	return bot.Owner == c.principal.Person.ID
+	return asker != ""
 }

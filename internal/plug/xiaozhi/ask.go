@@ -20,7 +20,7 @@ const Channel = "xiaozhi"
 // newTurn returns a turn of the person who talks to a board, without parts.
 func newTurn(d store.Device, lang i18n.Lang) *talk.Turn {
 	return &talk.Turn{
-		Bot: d.Bot, Channel: Channel, Address: d.Address, Person: Kind + ":" + d.Hardware,
+		Bot: d.Bot, Channel: Channel, Address: d.Address, Person: Kind + ":" + d.Hardware, Asker: d.Owner,
 		Conversation: Kind + ":" + d.Hardware, Lang: lang,
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Person returns whose points a turn is about: the bot's owner, if the asker can only be the owner.
-// If ok is false, Learn ignores the turn and it goes to the bot.
+// Person returns whose points a turn is about: the bot's owner, if the asker can only be the owner,
+// or the person with whom the bot is shared. If ok is false, Learn ignores the turn and it goes to
+// the bot.
 //
 // The points may be private, and reviews change the plan. Therefore Learn ignores bots that several
 // wearers share (shared) or that anybody may ask by number, unless the owner's own key asks. It
@@ -21,6 +22,11 @@ func Person(bot store.Bot, shared bool, turn *talk.Turn) (person string, ok bool
 	switch turn.Channel {
 	case "mcp":
 		return "", false
+	}
+	if turn.ActsFor != "" {
+		return turn.ActsFor, true
+	}
+	switch turn.Channel {
 	case "cli", "console":
 		// Administrators can ask other people's bots.
 		return bot.Owner, turn.Person == turn.Channel+":"+bot.Owner

@@ -155,12 +155,12 @@ func (o *Options) remind(ctx context.Context, p store.Learner) error {
 	if err != nil {
 		return err
 	}
-	first, err := o.Store.Learn.MarkReminded(ctx, p.Person, today)
-	if err != nil || !first || queue.Left.Total() == 0 {
+	who, err := o.Store.People.ByID(ctx, p.Person)
+	if err != nil || !who.Paused.IsZero() {
 		return err
 	}
-	who, err := o.Store.People.ByID(ctx, p.Person)
-	if err != nil {
+	first, err := o.Store.Learn.MarkReminded(ctx, p.Person, today)
+	if err != nil || !first || queue.Left.Total() == 0 {
 		return err
 	}
 	lang := i18n.ParseLang(who.Lang, i18n.Chinese)

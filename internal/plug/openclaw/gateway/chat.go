@@ -79,8 +79,8 @@ func (g *Gateway) session(ctx context.Context, person string, only int64, key, a
 // agentBot returns the bot for an agent.
 func (g *Gateway) agentBot(ctx context.Context, person string, only int64, agent string) (store.Bot, error) {
 	if agent != mainAgent {
-		b, err := g.Hub.Registry.Find(ctx, person, agent)
-		if err == nil && (b.Owner != person || only != 0 && only != b.Number) {
+		b, err := g.Hub.Registry.FindUsable(ctx, person, agent)
+		if err == nil && only != 0 && only != b.Number {
 			err = store.ErrNotFound
 		}
 		return b, err
@@ -97,7 +97,7 @@ func (g *Gateway) agentBot(ctx context.Context, person string, only int64, agent
 
 // bots returns the bots that may be used.
 func (g *Gateway) bots(ctx context.Context, person string, only int64) ([]store.Bot, error) {
-	bots, err := g.Store.Bots.ByOwner(ctx, person)
+	bots, err := g.Store.Bots.Usable(ctx, person)
 	return slices.DeleteFunc(bots, func(b store.Bot) bool { return only != 0 && only != b.Number }), err
 }
 
@@ -145,8 +145,9 @@ type question struct {
 
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
-		Bot: q.session.bot.Number, Channel: channel, Address: q.address, Person: asker(q.owner), KeyRules: q.bound,
-		BotOnly: q.singleBot, Conversation: q.session.conversation, Lang: i18n.ParseLang(q.lang, i18n.English),
+		Bot: q.session.bot.Number, Channel: channel, Address: q.address, Person: asker(q.owner), Asker: q.owner,
+		KeyRules: q.bound,
+		BotOnly:  q.singleBot, Conversation: q.session.conversation, Lang: i18n.ParseLang(q.lang, i18n.English),
 		Parts: q.parts,
 	}
 }

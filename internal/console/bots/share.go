@@ -1,0 +1,87 @@
+package bots
+
+import (
+	"slices"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+)
+
+const (
+	msgShare        = i18n.Message("Who may ask it")
+	msgShareTold    = i18n.Message("Others talk with it in conversations of their own. It calls their tools for them, as far as its rules allow, and of yours only those that its settings lend. You pay for its model.")
+	msgShareAgent   = i18n.Message("An agent does for them what it can do. Share it with people whom you would let use it.")
+	msgNobodyElse   = i18n.Message("Only you")
+	msgEverybody    = i18n.Message("Everybody who has an account here")
+	msgThesePeople  = i18n.Message("These people")
+	msgNobodyHere   = i18n.Message("Nobody else has an account yet.")
+	msgAddPerson    = i18n.Message("Add a person")
+	msgSaveSharing  = i18n.Message("Save")
+	msgLendTools    = i18n.Message("Lend tools")
+	msgSharedBy     = i18n.Message("shared by %s")
+	msgFrom         = i18n.Message("From")
+	msgSharedTold   = i18n.Message("%s lets you ask this bot. What you say is yours: it is in your records, and %s does not read it here.")
+	msgForBoard     = i18n.Message("It can answer your voice boards, too: choose it on the page of a board. Glasses ask it by its number, %d, with a key of yours.")
+	msgYourDevices  = i18n.Message("Your devices")
+	shareEverybody  = "everybody"
+	shareWithPeople = "people"
+)
+
+// sharingForm says who may ask a bot.
+type sharingForm struct {
+	With   string // shareEverybody, shareWithPeople, or empty: only the owner
+	Names  []string
+	People []string // all who could
+	Wrong  string
+}
+
+func newSharingForm(v *page.Visit, b control.BotView) (*sharingForm, error) {
+	all, err := v.Instance.Control.People(v.Context(), v.Operator(), control.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	f := new(sharingForm)
+	for _, p := range all.People {
+		if p.ID != b.Owner {
+			f.People = append(f.People, p.Name)
+		}
+	}
+	switch s := b.SharedWith; {
+	case s == nil:
+	case s.Everybody:
+		f.With = shareEverybody
+	default:
+		f.With, f.Names = shareWithPeople, s.Users
+	}
+	return f, nil
+}
+
+// chosen reports whether a person is named.
+func (f *sharingForm) chosen(name string) bool { return slices.Contains(f.Names, name) }
+
+// share sets who may ask a bot.
+func share(v *page.Visit) {
+	b, ok := find(v)
+	if !ok {
+		return
+	}
+	v.ParseForm() //nolint:errcheck // a form that cannot be read is empty, and was refused before
+	in := control.BotSharing{Bot: v.PathValue("bot")}
+	switch v.FormValue("with") {
+	case shareEverybody:
+		in.Everybody = true
+	case shareWithPeople:
+		in.Users = v.PostForm["users"]
+	}
+	if _, err := v.Instance.Control.ShareBot(v.Context(), v.Operator(), in); err != nil {
+		wrong(v, err, func(status int, text string) {
+			if o, ok := view(v); ok {
+				o.Sharing.Wrong = text
+				v.Render(status, botPage(v, o))
+			}
+		})
+		return
+	}
+	v.Redirect(botPath(b, "") + "?done=shared")
+}

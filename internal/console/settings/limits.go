@@ -1,0 +1,182 @@
+package settings
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+	"patchbay/internal/qr"
+	"patchbay/internal/settings"
+	"patchbay/internal/store"
+)
+
+const (
+	msgMayDo        = i18n.Message("What %s may do")
+	msgTheyMayDo    = i18n.Message("What they may do")
+	msgMayDoTold    = i18n.Message("For a member. An administrator may do everything.")
+	msgBotsToAsk    = i18n.Message("Bots of yours that they may ask")
+	msgBotOf        = i18n.Message("%s, of %s")
+	msgForEverybody = i18n.Message("shared with everybody")
+	msgNoBotsYet    = i18n.Message("There are no bots to share yet.")
+	msgAddBot       = i18n.Message("Add a bot")
+	msgSharedOnly   = i18n.Message("Uses only what is shared: adds no bots, tool servers, programs or keys")
+	msgQuestions    = i18n.Message("Questions in a day")
+	msgQuestionsTip = i18n.Message("Empty: no limit. The day begins at midnight in their time zone.")
+	msgAskedToday   = i18n.Message("%d asked today.")
+	msgToolLimits   = i18n.Message("Tools")
+	msgOnlyTools    = i18n.Message("Only these tools")
+	msgOnlyToolsTip = i18n.Message("Names, and patterns with *, with commas between. Empty: all that they have.")
+	msgNeverTools   = i18n.Message("Never these tools")
+	msgNeverTip     = i18n.Message("Such as *_camera*. Bots do not call them for this person either.")
+	msgSaveLimits   = i18n.Message("Save")
+
+	msgInviteTitle   = i18n.Message("Invitation")
+	msgInviteTold    = i18n.Message("Make a link with which %s chooses a password, once. It replaces a forgotten one, too.")
+	msgInviteOpen    = i18n.Message("A link is open until %s. A new one makes it useless.")
+	msgInvite        = i18n.Message("Make a link")
+	msgWithdraw      = i18n.Message("Withdraw it")
+	msgIsUninvited   = i18n.Message("The link is useless now.")
+	msgSendLink      = i18n.Message("Send this link to %s, or let them scan the code. Whoever opens it chooses the password, once, until %s. It is not shown again.")
+	msgLink          = i18n.Message("Link")
+	msgLinkHere      = i18n.Message("This address works where yours does: perhaps only in your home. With a public address of this server it works everywhere.")
+	msgReach         = i18n.Message("How to be reachable from everywhere")
+	msgLinkQR        = i18n.Message("QR code of the link")
+	msgInvitedTag    = i18n.Message("invited")
+	msgByLink        = i18n.Message("With a link that you send them")
+	msgByPassword    = i18n.Message("With a first password")
+	msgHowSignIn     = i18n.Message("How they sign in first")
+	msgPause         = i18n.Message("Pause")
+	msgPauseTold     = i18n.Message("A paused account keeps everything and does nothing: browsers are signed out, keys and programs refused, devices told so when they ask.")
+	msgPausedTag     = i18n.Message("paused")
+	msgPausedSince   = i18n.Message("Paused since %s.")
+	msgPauseNow      = i18n.Message("Pause %s")
+	msgResume        = i18n.Message("End the pause")
+	msgIsPaused      = i18n.Message("%s is paused.")
+	msgIsResumed     = i18n.Message("%s is not paused any more.")
+	msgLimitQuestion = i18n.Message("Questions in a day are a number.")
+)
+
+// limitsForm holds what a person may do, as a form shows it.
+type limitsForm struct {
+	store.PersonLimits
+	Chosen []string // numbers of bots in a submitted form; nil: none was
+	Bots   []control.PersonBot
+	wrong  bool // the number of questions is none
+}
+
+// readLimits reads a submitted form.
+func readLimits(v *page.Visit) limitsForm {
+	v.ParseForm() //nolint:errcheck // a form that cannot be read is empty, and was refused before
+	f := limitsForm{Chosen: append([]string{}, v.PostForm["bots"]...), PersonLimits: store.PersonLimits{
+		SharedOnly: v.FormValue("shared_only") != "", AllowTools: settings.SplitList(v.FormValue("allow_tools")),
+		DenyTools: settings.SplitList(v.FormValue("deny_tools"))}}
+	if text := strings.TrimSpace(v.FormValue("questions")); text != "" {
+		var err error
+		f.Questions, err = strconv.Atoi(text)
+		f.wrong = err != nil
+	}
+	return f
+}
+
+// chosen returns the bots that the form names.
+func (f *limitsForm) chosen() []string { return f.Chosen }
+
+// questions is the content of the field.
+func (f *limitsForm) questions() string {
+	if f.Questions == 0 {
+		return ""
+	}
+	return strconv.Itoa(f.Questions)
+}
+
+// addBots adds the bots that a person may ask or could.
+func (p pages) addBots(v *page.Visit, who control.PersonRef, f *limitsForm) (err error) {
+	f.Bots, err = p.BotsToShare(v.Context(), v.Operator(), who)
+	if f.Chosen != nil {
+		for i := range f.Bots {
+			b := &f.Bots[i]
+			b.Shared = b.Everybody || slices.Contains(f.Chosen, strconv.FormatInt(b.ID, 10))
+		}
+	}
+	return err
+}
+
+func (p pages) setLimits(v *page.Visit) {
+	f := readLimits(v)
+	if f.wrong {
+		p.showPerson(v, http.StatusUnprocessableEntity, personForm{WrongLimits: v.Text(msgLimitQuestion), MayDo: f})
+		return
+	}
+	bots := f.chosen()
+	_, err := p.ChangePerson(v.Context(), v.Operator(), control.PersonChange{PersonRef: ref(v), Limits: &f.PersonLimits,
+		Bots: &bots})
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showPerson(v, status, personForm{WrongLimits: wrong, MayDo: f})
+		}
+		return
+	}
+	v.Redirect("/settings/people/" + v.PathValue("person") + "?saved=1")
+}
+
+func (p pages) pause(v *page.Visit) {
+	paused := v.FormValue("paused") == "true"
+	_, err := p.ChangePerson(v.Context(), v.Operator(), control.PersonChange{PersonRef: ref(v), Paused: &paused})
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showPerson(v, status, personForm{WrongPause: wrong})
+		}
+		return
+	}
+	done := "?resumed=1"
+	if paused {
+		done = "?paused=1"
+	}
+	v.Redirect("/settings/people/" + v.PathValue("person") + done)
+}
+
+// invite makes the link with which a person chooses a password, and shows it.
+func (p pages) invite(v *page.Visit) {
+	who, err := p.Member(v.Context(), v.Operator(), ref(v))
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	link, err := p.InvitePerson(v.Context(), v.Operator(), ref(v))
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	p.showInvitation(v, "", who.Name, link)
+}
+
+func (p pages) withdraw(v *page.Visit) {
+	if _, err := p.WithdrawInvitation(v.Context(), v.Operator(), ref(v)); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Redirect("/settings/people/" + v.PathValue("person") + "?uninvited=1")
+}
+
+// invited is the data of the page that shows a link.
+type invited struct {
+	control.PersonInvitation
+	Done i18n.Message // what was done before; empty: nothing
+	Name string
+	Code *qr.Code
+}
+
+// showInvitation shows the link of a person, once.
+func (p pages) showInvitation(v *page.Visit, done i18n.Message, name string, link control.PersonInvitation) {
+	link.URL = v.BaseURL() + link.Path
+	code, err := qr.Encode(link.URL)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, invitationPage(v, invited{link, done, name, code}))
+}

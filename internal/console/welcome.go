@@ -1,0 +1,80 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"patchbay/internal/account"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
+)
+
+const (
+	msgWelcome      = i18n.Message("Welcome, %s")
+	msgWelcomeTold  = i18n.Message("%s made an account for you on this Patchbay. Choose a password, and you are in. You sign in with the name %s from then on.")
+	msgWelcomeBy    = i18n.Message("Whoever runs it")
+	msgWelcomeGo    = i18n.Message("Choose it, and sign in")
+	msgWelcomeGone  = i18n.Message("This invitation is used, withdrawn or too old. Ask for another one.")
+	msgWelcomeOther = i18n.Message("You are signed in as %s in this browser. Going on signs you out here.")
+)
+
+// welcome is the data of the page for somebody who is invited.
+type welcome struct {
+	Name, By, Path string
+	Wrong          string
+	Gone           string // why there is no form
+}
+
+// welcomePage shows the form on which somebody who is invited chooses a password.
+func (s *Server) welcomePage(v *page.Visit) { s.showWelcome(v, http.StatusOK, "") }
+
+// showWelcome shows the form with an error, or says why there is none.
+func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
+	w := welcome{Path: control.WelcomePath + v.PathValue("secret"), Wrong: wrong}
+	p, i, err := s.Accounts.Welcomed(v.Context(), v.PathValue("secret"), s.browser(v))
+	switch {
+	case errors.Is(err, account.ErrNotInvited):
+		s.countRefused(v, "welcome", "")
+		status, w.Gone = http.StatusNotFound, v.Text(msgWelcomeGone)
+	case errors.Is(err, account.ErrPaused):
+		status, w.Gone = http.StatusForbidden, v.Text(hub.MsgPaused)
+	case s.handleUnchecked(v, err, func(code int, text string) { status, w.Gone = code, text }):
+	case err != nil:
+		v.Fail(err)
+		return
+	default:
+		w.Name, w.By = p.Name, v.Text(msgWelcomeBy)
+		if by, err := s.Control.Hub.Store.People.ByID(v.Context(), i.By); err == nil {
+			w.By = by.Name
+		}
+	}
+	v.Render(status, welcomePage(v, w))
+}
+
+// acceptInvitation sets the password, and signs the visitor in.
+func (s *Server) acceptInvitation(v *page.Visit) {
+	token, p, err := s.Accounts.AcceptWelcome(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
+	switch {
+	case errors.Is(err, account.ErrNotInvited), errors.Is(err, account.ErrPaused), errors.Is(err, account.ErrTries),
+		errors.Is(err, account.ErrBusy):
+		s.showWelcome(v, http.StatusConflict, "")
+		return
+	case err != nil:
+		if _, ok := errors.AsType[*i18n.Error](err); !ok {
+			v.Fail(err)
+			return
+		}
+		s.showWelcome(v, http.StatusUnprocessableEntity,
+			i18n.Localize(control.InputProblem(problem.Invalid, err), v.Lang))
+		return
+	}
+	s.Control.RecordAdminEvent(v.Context(), s.caller(v, p.ID), control.EventPersonWelcomed, p.Name)
+	if token == "" { // a second step is needed
+		v.Redirect("/signin")
+		return
+	}
+	s.signedIn(v, p, token, "/")
+}
