@@ -13,6 +13,7 @@ import (
 const (
 	msgCheckPeople  = i18n.Message("people")
 	msgPeople       = i18n.Message("%d")
+	msgPeoplePaused = i18n.Message("%d, paused: %s")
 	msgCheckConsole = i18n.Message("console")
 	msgNobodySigns  = i18n.Message("nobody can sign in: no account has a password")
 	msgSignsIn      = i18n.Message("%d can sign in at %s")
@@ -39,7 +40,17 @@ func CheckPeople(ctx context.Context, r *check.Report, db *store.DB, address str
 		r.Warn(msgCheckPeople.With(), check.NothingYet.With(), check.AdviceBegin.With(r.Flags))
 		return
 	}
-	r.OK(msgCheckPeople.With(), msgPeople.With(len(people)))
+	var paused []string
+	for _, p := range people {
+		if !p.Paused.IsZero() {
+			paused = append(paused, p.Name)
+		}
+	}
+	if len(paused) > 0 {
+		r.OK(msgCheckPeople.With(), msgPeoplePaused.With(len(people), strings.Join(paused, ", ")))
+	} else {
+		r.OK(msgCheckPeople.With(), msgPeople.With(len(people)))
+	}
 	linked, err := db.Linked.List(ctx, "")
 	if err != nil {
 		r.Error(msgCheckPeople.With(), err, check.AdviceLog.With())

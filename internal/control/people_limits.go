@@ -24,6 +24,9 @@ const (
 // MsgPaused tells people that their account is paused.
 const MsgPaused = hub.MsgPaused
 
+// MsgSharedOnly tells people that they may add nothing.
+const MsgSharedOnly = i18n.Message("Your account uses what is shared with it. Whoever runs Patchbay adds bots, tool servers, programs and keys for you.")
+
 // PersonLimits bound what a person may do.
 type PersonLimits = store.PersonLimits
 
@@ -33,7 +36,7 @@ const maxQuestions = 100_000
 // mayAdd refuses callers who may only use what is shared with them.
 func (s *Service) mayAdd(c Caller) error {
 	if c.Person != "" && !c.Admin && s.Hub.LimitsOf(c.Person).SharedOnly {
-		return problem.New(problem.Denied, msgSharedOnly)
+		return problem.New(problem.Denied, MsgSharedOnly)
 	}
 	return nil
 }
