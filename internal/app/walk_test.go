@@ -414,10 +414,11 @@ var (
 	shared  = map[string]string{"path": "glasses", "section": "learn", "picture": "img/console-home.png"}
 )
 
-// unwalked are routes that would end the walk.
+// unwalked are routes that would end the walk, or that are for whoever has a link.
 var unwalked = []string{
 	"POST /signout",          // it would sign bob's browser out
 	"DELETE /api/v1/signins", // the same
+	"GET /welcome/{secret}", "POST /welcome/{secret}",
 }
 
 // TestWalk requests every route as bob with ada's ids: nothing is shown, nothing is changed, and
@@ -477,6 +478,9 @@ func TestWalk(t *testing.T) {
 	w.same(before)
 	// Everything existed: ada is refused none of it.
 	for _, r := range routes {
+		if slices.Contains(unwalked, r.method+" "+r.pattern) {
+			continue
+		}
 		path, own := w.fill(r)
 		if !own || r.method != http.MethodGet {
 			continue
