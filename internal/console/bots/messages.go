@@ -229,6 +229,7 @@ var codeSays = map[talk.Code]i18n.Message{
 	talk.Lost:        i18n.Message("The connection broke"),
 	talk.NoAnswer:    i18n.Message("It said nothing"),
 	talk.Unreadable:  i18n.Message("The question could not be read"),
+	talk.NotHeard:    i18n.Message("What was said was not recognised"),
 	talk.NotSaved:    i18n.Message("It could not be kept"),
 	talk.Stopping:    i18n.Message("The server was restarting"),
 	talk.Internal:    i18n.Message("Our own fault"),
