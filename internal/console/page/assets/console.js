@@ -71,12 +71,38 @@
     }
   });
 
-  document.addEventListener("submit", e => {
-    const text = e.submitter?.dataset.confirm ?? e.target.dataset.confirm;
-    if (text && !confirm(text)) {
-      e.preventDefault();
-      e.stopImmediatePropagation();
+  // agree asks in a dialog whose buttons are Cancel, which has the focus, and one with a name.
+  globalThis.agree = (text, name) => new Promise(decided => {
+    const dialog = document.createElement("dialog"), row = document.createElement("div");
+    dialog.className = "agree";
+    dialog.setAttribute("role", "alertdialog");
+    dialog.setAttribute("aria-labelledby", "agree-text");
+    row.className = "row";
+    for (const [label, value] of [[document.documentElement.dataset.cancel, ""], [name, "yes"]]) {
+      const button = Object.assign(document.createElement("button"), {type: "button", textContent: label, className: value && "bad"});
+      button.addEventListener("click", () => dialog.close(value));
+      row.append(button);
     }
+    dialog.append(Object.assign(document.createElement("p"), {id: "agree-text", textContent: text}), row);
+    dialog.addEventListener("close", () => { // Escape closes without a value; the focus is back by now
+      dialog.remove();
+      decided(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+
+  let agreed = null; // the form that is sent after the question
+  document.addEventListener("submit", async e => {
+    const form = e.target, by = e.submitter, text = by?.dataset.confirm ?? form.dataset.confirm;
+    if (!text || form === agreed) return;
+    e.preventDefault();
+    e.stopImmediatePropagation();
+    const name = (by ?? form.querySelector("button")).textContent.trim();
+    if (document.querySelector("dialog.agree") || !await agree(text, name) || !form.isConnected) return;
+    agreed = form;
+    form.requestSubmit(by?.form === form ? by : null);
+    agreed = null;
   }, true);
 
   document.addEventListener("keydown", e => {
