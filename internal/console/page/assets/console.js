@@ -10,7 +10,8 @@
 //   data-key="a"         is pressed by that key, or one of several with spaces between
 //                        them, of which one may be Space, while nothing is typed
 //   data-echo="#id"      shows the value of a slider
-//   data-submits         sends its form when it changes
+//   data-submits         a checkbox or a slider that sends its form when it changes; a list would
+//                        do so at each key that goes through it
 //   data-zone="#id"      types the time zone of the browser into a field
 //   data-names           a field for files whose names are shown beside it
 //   data-own-zone        a field that has the time zone of the browser from the beginning
