@@ -111,6 +111,8 @@ const (
 	msgOtherKind  = i18n.Message("Another kind")
 	msgNewOf      = i18n.Message("Add: %s")
 	msgSave       = i18n.Message("Save")
+	msgNextStep   = i18n.Message("Next: connect glasses, a board or a program.")
+	msgToGuide    = i18n.Message("To the guide")
 	msgCancel     = i18n.Message("Cancel")
 	msgSecretIs   = i18n.Message("it is set; empty keeps it")
 	msgTakeAway   = i18n.Message("Take away: %s")
