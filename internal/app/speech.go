@@ -257,7 +257,7 @@ type answering struct {
 // Converse implements [xiaozhi.Voice].
 func (a answering) Converse(ctx context.Context, c *xiaozhi.Conversation) {
 	if len(*a.speech.links.Load()) == 0 {
-		xiaozhi.EchoVoice{}.Converse(ctx, c)
+		xiaozhi.EchoVoice{Instead: true}.Converse(ctx, c)
 		return
 	}
 	a.Dialogue.Converse(ctx, c)

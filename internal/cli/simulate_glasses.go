@@ -214,7 +214,7 @@ type turnReport struct {
 // reportAnswer prints an answer, and takes a photo if the bot requests one.
 func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.Answer, err error, photos int) error {
 	if err != nil {
-		return err
+		return noServer(w.URL, err)
 	}
 	if w.sh.json {
 		err := w.sh.writeJSON(turnReport{

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/internal/porttest"
 )
 
 // withGlasses returns a desk with a running demo server, and the flags for glasses that use it.
@@ -114,5 +116,20 @@ func TestSimulateGlassesReportsWhatIsWrong(t *testing.T) {
 	if o.code != exitFailed || o.stdout != "hi\n" || !strings.Contains(o.stderr,
 		"protocol violation: 0 done events") || !strings.Contains(o.stderr, "see above") {
 		t.Errorf("a sloppy server gives %+v", o)
+	}
+}
+
+// If nobody is there, the message says where and what to do, in the reader's language, and blames
+// nobody for a protocol.
+func TestSimulateNobodyThere(t *testing.T) {
+	d := blankDesk(t)
+	nowhere := "http://" + porttest.Refused(t)
+	for _, args := range [][]string{{"glasses", "--key", "k", "hi"}, {"xiaozhi", "--once"}, {"xiaozhi", "--check"},
+		{"xiaozhi", "--count", "2", "--for", "1s"}} {
+		args = append([]string{"simulate"}, append(args, "--url", nowhere)...)
+		d.failing(exitFailed, "", args, nowhere, "cannot be reached: nothing listens there", "patchbay serve", "--url")
+		if o := d.do("", args...); strings.Contains(o.stdout+o.stderr, "viol") {
+			t.Errorf("%q blames the server: %s%s", args, o.stdout, o.stderr)
+		}
 	}
 }

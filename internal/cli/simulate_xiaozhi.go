@@ -74,6 +74,9 @@ func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	if err := knock(ctx, opt.OTA); err != nil {
+		return err
+	}
 	meter := sim.NewMeter()
 	defer meter.Close()
 	opt.Stalled = meter.Stalled
@@ -87,9 +90,9 @@ func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	case c.Check:
 		return b.check(ctx)
 	case c.Once || !live:
-		return b.askOnce(ctx)
+		return noServer(opt.OTA, b.askOnce(ctx))
 	}
-	return b.session(ctx)
+	return noServer(opt.OTA, b.session(ctx))
 }
 
 // maxBoards is the maximum of --count: each board has up to two connections, and a MAC address with

@@ -107,6 +107,8 @@ type Chat struct {
 	Bot          BotStatus        `json:"bot"`
 	Conversation string           `json:"conversation"`
 	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
+	// Failures are the questions that got no answer, and so are in no exchange; oldest first.
+	Failures []FailedTurn `json:"failures,omitempty"`
 	// Ongoing are the active turns, which are in no exchange yet.
 	Ongoing []hub.ActiveTurn `json:"ongoing,omitempty"`
 	// Pictures reports whether the bot can see them.
@@ -133,7 +135,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	}
 	conversations := s.Hub.Store.Conversations
 	if out.Conversation == "" {
-		out.Conversation, err = conversations.Latest(ctx, b.Number, t.Person)
+		out.Conversation, err = s.latestConversation(ctx, b, t.Person)
 		if errors.Is(err, store.ErrNotFound) {
 			out.Conversation = NewConversation()
 			return out, nil
@@ -153,6 +155,10 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 		if o.Conversation == out.Conversation && !ended[o.Turn] {
 			out.Ongoing = append(out.Ongoing, o)
 		}
+	}
+	if err == nil {
+		t.Conversation = out.Conversation
+		out.Failures, err = s.failedTurns(ctx, b, t, out.Exchanges, out.Ongoing)
 	}
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // pastChats is how many earlier conversations a list has.
@@ -13,7 +14,7 @@ const pastChats = 30
 // PastChats lists the caller's conversations with a bot that is theirs, as FindBot or Chat returned
 // it, the last one first.
 func (s *Service) PastChats(ctx context.Context, c Caller, b store.Bot) ([]store.PastConversation, error) {
-	return s.Hub.Store.Conversations.Past(ctx, b.Number, conversationOf(c, b, "").Person, pastChats)
+	return s.pastConversations(ctx, b, conversationOf(c, b, "").Person, pastChats)
 }
 
 // TurnCall is a call of a tool by a bot in a turn.
@@ -28,6 +29,8 @@ type PastTurn struct {
 	Took  time.Duration
 	// Input and Output are the tokens of the bot's model; 0: not known.
 	Input, Output int
+	// End is how the answer ended if it is incomplete, as [hub.Hub.Answer] returns it.
+	End error
 }
 
 // PastTurns returns what was recorded of some turns of the caller's with a bot, as FindBot or Chat
@@ -44,6 +47,9 @@ func (s *Service) PastTurns(ctx context.Context, c Caller, b store.Bot, turns []
 	for _, t := range traces {
 		past := PastTurn{Took: max(t.Total, t.Late)}
 		past.Input, past.Output = t.Tokens()
+		if t.Outcome == "failed" || t.Cause == talk.ErrStopped.Error() {
+			past.End = turnEnding(t, t.Answer)
+		}
 		out[t.Turn] = past
 	}
 	s.Hub.WaitForCallRecords(ctx)

@@ -130,6 +130,23 @@ func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) 
 	return rows[0], nil
 }
 
+// LastUse is the last call of a tool that a key made, as far as records are kept.
+type LastUse struct {
+	At      time.Time
+	Program string // the name that it gives; empty: it gives none
+	Address string // empty: unknown
+}
+
+// LastUse returns who used a key last, as Key returned it; nil: it has no call in the records.
+func (s *Service) LastUse(ctx context.Context, k KeyRow) (*LastUse, error) {
+	s.Hub.WaitForCallRecords(ctx)
+	calls, err := s.Hub.Store.Calls.Find(ctx, store.CallFilter{Person: k.Person, Key: k.ID}, 1)
+	if err != nil || len(calls) == 0 {
+		return nil, err
+	}
+	return &LastUse{calls[0].At, calls[0].Program, calls[0].Address}, nil
+}
+
 // NewKey describes a key to create.
 type NewKey struct {
 	User   string    `json:"user,omitempty"` // the owner, if an admin names one

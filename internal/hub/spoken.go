@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/i18n"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -41,6 +42,21 @@ func (h *Hub) Converse(ctx context.Context, opening *talk.Turn, hear func(talk.H
 		}
 	}
 	return nil, nil
+}
+
+// NotHeard records a turn that was spoken, and that no bot was asked because nothing could
+// recognise it: its owner finds it among the turns, with the cause. It has no parts.
+func (h *Hub) NotHeard(ctx context.Context, turn *talk.Turn, cause error) error {
+	b, err := h.Store.Bots.ByNumber(ctx, turn.Bot)
+	if err != nil {
+		return err
+	}
+	f, now := talk.Fail(talk.NotHeard, "", cause), h.Now()
+	return h.finish(store.Trace{
+		Turn: turn.ID, Bot: turn.Bot, Owner: b.Owner, Kind: b.Kind, Channel: turn.Channel, Person: turn.Person,
+		Asker: turn.Asker, Conversation: turn.Conversation, Instance: h.Bus.Instance, At: now, Outcome: outcomeFailed,
+		Code: string(f.Code), Cause: f.Error(),
+	}, nil, nil)
 }
 
 // understood takes what the person said. Requires mu.

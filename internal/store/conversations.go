@@ -60,12 +60,6 @@ func (t Conversations) Ends(ctx context.Context, bot int64, person, conversation
 	return first, last, err
 }
 
-// Latest returns the name of a person's most recent conversation with a bot, or [ErrNotFound].
-func (t Conversations) Latest(ctx context.Context, bot int64, person string) (string, error) {
-	return one(ctx, t.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
-		`SELECT conversation FROM exchanges WHERE bot = $1 AND person = $2 GROUP BY conversation ORDER BY MAX(at) DESC, conversation DESC LIMIT 1`, bot, person)
-}
-
 // PastConversation is a conversation in a list.
 type PastConversation struct {
 	Conversation string    `json:"conversation"`

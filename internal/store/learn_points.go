@@ -377,6 +377,20 @@ func (t Learn) CountQueued(ctx context.Context, person string, f QueueFilter, mo
 		` ORDER BY due, due_at, number LIMIT `+q.arg(most)+`) AS counted GROUP BY deck, queue`, q.args...)
 }
 
+// KinPoint is a point with kin.
+type KinPoint struct{ Deck, Kin string }
+
+// KinQueued lists those with kin among the first points of a queue, at most so many, in order.
+func (t Learn) KinQueued(ctx context.Context, person string, f QueueFilter, most int) ([]KinPoint, error) {
+	q, err := t.queueQuery(ctx, person, `deck, kin, due, due_at, number`, f, most)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	return allOnce(ctx, t.db, func(s scanner) (p KinPoint, err error) { return p, s.Scan(&p.Deck, &p.Kin) },
+		`SELECT deck, kin FROM (`+q.text+` ORDER BY due, due_at, number LIMIT `+q.arg(most)+
+			`) AS first WHERE kin <> '' ORDER BY due, due_at, number`, q.args...)
+}
+
 // queueQuery returns the query for columns of the points of a queue, of which at most so many are
 // wanted; nil if there are none.
 func (t Learn) queueQuery(ctx context.Context, person, columns string, f QueueFilter, most int) (*pointQuery, error) {

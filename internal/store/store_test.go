@@ -280,11 +280,30 @@ func TestConversationsAndTraces(t *testing.T) {
 		if len(last) != 2 || last[0].Answer != "turn-298" || last[1].Answer != "turn-299" {
 			t.Fatalf("last two: %+v", last)
 		}
-		if latest, err := db.Conversations.Latest(ctx, 1, "x"); err != nil || latest != "c" {
-			t.Errorf("the latest conversation is %q: %v", latest, err)
+		if latest, err := db.Conversations.Past(ctx, 1, "x", 1); err != nil || len(latest) != 1 ||
+			latest[0].Conversation != "c" {
+			t.Errorf("the latest conversation is %v: %v", latest, err)
 		}
-		if _, err := db.Conversations.Latest(ctx, 1, "y"); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("nobody's latest conversation: %v", err)
+		if latest, err := db.Conversations.Past(ctx, 1, "y", 1); err != nil || len(latest) != 0 {
+			t.Errorf("nobody's latest conversation: %v, %v", latest, err)
+		}
+		for i, f := range []store.Trace{
+			{Person: "x", Conversation: "c", Outcome: "failed"}, {Person: "x", Conversation: "c2", Outcome: "disconnected"},
+			{Person: "y", Conversation: "c", Outcome: "failed"}, {Person: "x", Conversation: "c", Outcome: "failed", Bot: 2},
+		} {
+			f.Turn, f.Owner, f.Bot, f.At = fmt.Sprintf("bad-%d", i), "p1", max(f.Bot, 1), now.Add(time.Duration(i+9)*time.Hour)
+			must(t, db.Traces.Finish(ctx, f, nil))
+		}
+		for conversation, want := range map[string]string{"": "bad-1 bad-0 ", "c": "bad-0 ", "c9": ""} {
+			failed, err := db.Traces.FailedOf(ctx, "p1", 1, "x", conversation, 9)
+			must(t, err)
+			turns := ""
+			for _, f := range failed {
+				turns += f.Turn + " "
+			}
+			if turns != want {
+				t.Errorf("in conversation %q failed %q", conversation, turns)
+			}
 		}
 		for i, conversation := range []string{"c2", "c3"} {
 			must(t, db.Conversations.Save(ctx, store.Exchange{Turn: "u" + conversation, Bot: 1, Person: "x",

@@ -222,3 +222,17 @@ func (t Traces) ByBot(ctx context.Context, bot int64, before time.Time, turn str
 		` FROM traces WHERE bot = $1 AND at <= $2 AND (at < $3 OR turn < $4) ORDER BY at DESC, turn DESC LIMIT $5`,
 		bot, millis(before), millis(before), turn, limit)
 }
+
+// failureSearchLimit is the number of an owner's newest turns without success that are searched for
+// those of one person, because no index covers the person.
+const failureSearchLimit = 2000
+
+// FailedOf lists the turns of a person with a bot of an owner that did not succeed, newest first,
+// among the owner's last 2,000 of these. An empty conversation stands for all.
+func (t Traces) FailedOf(ctx context.Context, owner string, bot int64, person, conversation string,
+	limit int) ([]Trace, error) {
+	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM (
+		SELECT `+traceColumns+` FROM traces WHERE owner = $1 AND outcome <> 'done' ORDER BY at DESC, turn DESC LIMIT $2
+	) newest WHERE bot = $3 AND person = $4 AND ($5 = '' OR conversation = $5) ORDER BY at DESC, turn DESC LIMIT $6`,
+		owner, failureSearchLimit, bot, person, conversation, limit)
+}

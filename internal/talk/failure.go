@@ -19,9 +19,11 @@ const (
 	Lost        Code = "lost"       // the instance that held the bot was lost during the answer
 	NoAnswer    Code = "no_answer"  // the bot finished without an answer
 	Unreadable  Code = "unreadable" // the message is invalid (a bad image, an empty question)
-	Stopping    Code = "stopping"   // the server is stopping and accepts no new turns
 	// NotAllowed: the asker may not ask the bot, or not now; Told says why.
 	NotAllowed Code = "not_allowed"
+	// NotHeard: no speech engine could say what the person said, so that no bot was asked.
+	NotHeard Code = "not_heard"
+	Stopping Code = "stopping" // the server is stopping and accepts no new turns
 	// NotSaved: the answer was sent, but could be written neither to the database nor to disk.
 	NotSaved Code = "not_kept"
 	Internal Code = "internal" // an error of this server

@@ -12,6 +12,7 @@ const (
 	msgLost        = i18n.Message("The connection broke before the answer was finished. Please ask again.")
 	msgNoAnswer    = i18n.Message("I got no answer. Please say it again.")
 	msgUnreadable  = i18n.Message("I could not make sense of that. Please try again.")
+	msgNotHeard    = i18n.Message("What was said could not be recognised.")
 	msgUnreachable = i18n.Message("The bot cannot be reached. Please try again later.")
 	msgNotKept     = i18n.Message("That was the answer, but it could not be kept: the server's storage fails. Try again later, and tell whoever runs it.")
 	msgStopping    = i18n.Message("The server is restarting. Please ask again in a moment.")
@@ -57,6 +58,8 @@ func (f *Failure) Sentence(l i18n.Lang) string {
 			return f.Told
 		}
 		return msgUnreadable.In(l)
+	case NotHeard:
+		return msgNotHeard.In(l)
 	case Stopping:
 		return msgStopping.In(l)
 	case NotSaved:

@@ -153,6 +153,7 @@ var codes = map[string]i18n.Message{
 	"bot_unreachable": i18n.Message("We could not connect to the bot. See whether its program runs, and whether its address in the settings of the bot is right."),
 	"not_allowed":     i18n.Message("Who asked may not ask this bot, or not now: the account is paused, has asked all its questions of today, or the bot is not shared with it."),
 	"not_kept":        i18n.Message("The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."),
+	"not_heard":       i18n.Message("What was said to a device did not become a question, because of the speech engines. See in Settings, Voice, whether one hears and one speaks, and test them."),
 	"stopping":        i18n.Message("The server was stopping or restarting, and took nothing new."),
 	"bot_failed":      i18n.Message("The bot said that it failed. The technical terms come from its side."),
 	"lost":            i18n.Message("The connection broke in the middle."),

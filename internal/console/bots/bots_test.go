@@ -122,7 +122,7 @@ func TestAdd(t *testing.T) {
 	}
 	p = ada.Post("/bots", "kind", "openai", "name", "qwen", "set.base_url", "http://localhost:1/v1", "set.model", "m",
 		"set.api_key", "sk-secret", "set.temperature", "0.5", "set.shared", "true", "set.system", "Be\r\nkind.")
-	if !strings.HasSuffix(p.Path, "?done=added") || !p.Contains("The bot is added", "qwen") {
+	if !strings.HasSuffix(p.Path, "?done=added") || !p.Contains("The bot is added", "qwen", `href="/guide"`) {
 		t.Fatalf("%s: %s", p.Path, p.Text)
 	}
 	b, err := r.Registry.Find(t.Context(), r.Person.ID, "qwen")

@@ -111,6 +111,8 @@ const (
 	msgOtherKind  = i18n.Message("Another kind")
 	msgNewOf      = i18n.Message("Add: %s")
 	msgSave       = i18n.Message("Save")
+	msgNextStep   = i18n.Message("Next: connect glasses, a board or a program.")
+	msgToGuide    = i18n.Message("To the guide")
 	msgCancel     = i18n.Message("Cancel")
 	msgSecretIs   = i18n.Message("it is set; empty keeps it")
 	msgTakeAway   = i18n.Message("Take away: %s")
@@ -231,6 +233,7 @@ var codeSays = map[talk.Code]i18n.Message{
 	talk.NoAnswer:    i18n.Message("It said nothing"),
 	talk.Unreadable:  i18n.Message("The question could not be read"),
 	talk.NotAllowed:  i18n.Message("Who asked may not, or not now"),
+	talk.NotHeard:    i18n.Message("What was said was not recognised"),
 	talk.NotSaved:    i18n.Message("It could not be kept"),
 	talk.Stopping:    i18n.Message("The server was restarting"),
 	talk.Internal:    i18n.Message("Our own fault"),

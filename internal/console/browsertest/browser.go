@@ -395,16 +395,20 @@ func (b *Browser) SetDark(dark bool) {
 	}
 }
 
+// acceptDialogs presses the button of each dialog that asks before something is done.
+const acceptDialogs = `new MutationObserver(() => document.querySelector("dialog.agree[open] .bad")?.click())
+	.observe(document, {childList: true, subtree: true})`
+
 // AcceptDialogs accepts the confirmation dialogs of data-confirm from now on.
 func (b *Browser) AcceptDialogs() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
-		page.AddScriptToEvaluateOnNewDocumentParams{Source: "window.confirm = () => true"}); err != nil {
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: acceptDialogs}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.Script("window.confirm = () => true")
+	b.Script(acceptDialogs)
 }
 
 // Screenshot returns a picture of an element as a PNG file.

@@ -53,6 +53,8 @@ type answer struct {
 	// only.
 	ErrorText, Cause string
 	Stopped          bool
+	// Forgotten means that the question is not kept.
+	Forgotten bool
 
 	base         string // path of the bot's chat page
 	conversation string
@@ -143,9 +145,11 @@ func newAnswer(turn *talk.Turn, b store.Bot) *answer {
 
 // newStoredAnswer returns the answer of an earlier turn.
 func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, past control.PastTurn) *answer {
-	return &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, past.Calls),
+	a := &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, past.Calls),
 		Took: past.Took, Tokens: past.Input + past.Output,
 		base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
+	a.setResult(past.End)
+	return a
 }
 
 // setQuestion lets a stored question be asked again, unless it had a picture.

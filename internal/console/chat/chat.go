@@ -62,8 +62,14 @@ func show(v *page.Visit) {
 
 // around is what the page shows beside the conversation, and in it besides texts.
 type around struct {
-	past    []store.PastConversation
-	answers []*answer // of the stored exchanges
+	past []store.PastConversation
+	said []stored
+}
+
+// stored is a question of the conversation with what came of it.
+type stored struct {
+	question string // as history stores it; empty: the rest of an answer, or a question that is not kept
+	answer   *answer
 }
 
 // render shows the page.
@@ -83,13 +89,31 @@ func render(v *page.Visit, status int, chat control.Chat, s questionForm) {
 		return
 	}
 	w := around{past: past}
+	failures := chat.Failures
 	for _, e := range chat.Exchanges {
-		w.answers = append(w.answers, newStoredAnswer(v, chat, e, recorded[e.Turn]))
+		for len(failures) > 0 && failures[0].At.Before(e.At) {
+			w.said = append(w.said, newFailed(v, chat, failures[0]))
+			failures = failures[1:]
+		}
+		w.said = append(w.said, stored{e.Question, newStoredAnswer(v, chat, e, recorded[e.Turn])})
 	}
-	if n := len(w.answers); n > 0 && len(chat.Ongoing) == 0 && s.Answer == nil {
-		w.answers[n-1].setQuestion(chat.Exchanges[n-1].Question)
+	for _, f := range failures {
+		w.said = append(w.said, newFailed(v, chat, f))
+	}
+	if n := len(w.said); n > 0 && len(chat.Ongoing) == 0 && s.Answer == nil {
+		w.said[n-1].answer.setQuestion(w.said[n-1].question)
 	}
 	v.Render(status, chatPage(v, chat, s, w))
+}
+
+// newFailed returns a question that got no answer. Unlike others it can be asked again even if it
+// is not the last one.
+func newFailed(v *page.Visit, chat control.Chat, f control.FailedTurn) stored {
+	a := newStoredAnswer(v, chat, store.Exchange{Turn: f.Turn, At: f.At, Answer: f.Answer},
+		control.PastTurn{Took: f.Took, End: f.End})
+	a.Forgotten = f.Question == ""
+	a.setQuestion(f.Question)
+	return stored{f.Question, a}
 }
 
 func read(v *page.Visit, conversation string) (control.Chat, bool) {

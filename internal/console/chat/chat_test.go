@@ -233,6 +233,63 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// A conversation that is opened again has the questions that failed, between the others and with
+// why, and they can be asked again. One without any answer is found again too.
+func TestFailedStays(t *testing.T) {
+	r := newRig(t)
+	answer := func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		switch turn.Text() {
+		case "partly":
+			if err := emit(talk.Text("I be")); err != nil {
+				return err
+			}
+			return talk.Fail(talk.Unreachable, "", errors.New("the <stove> is cold"))
+		case "fail":
+			return talk.Fail(talk.TimedOut, "", errors.New("status 504"))
+		}
+		return emit(talk.Text("Yes, " + turn.Text()))
+	}
+	bot := r.AddScript(t, map[string]string{"keep_content": "true"}, answer)
+	forgetful := r.AddScript(t, map[string]string{"keep_content": "false"}, answer)
+	ada := r.SignedInAs(r.Person)
+	for _, text := range []string{"first", "fail", "partly", "last"} {
+		send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": text}, nil)
+	}
+	p := ada.Get(at(bot) + "?c=one")
+	if !inOrder(p.Text, "<span>first<", "Yes, first", "<span>fail<", "took too long", "status 504",
+		`name="text" value="fail"`, "<span>partly<", "I be", "(unfinished)", "the &lt;stove&gt; is cold", "<span>last<",
+		"Yes, last") {
+		t.Error(p.Text)
+	}
+	send(t, r, ada, at(bot), true, map[string]string{"c": "two", "text": "fail"}, nil)
+	if p = ada.Get(at(bot)); !p.Contains(`value="two"`, "status 504", `?c=one"`) || p.Contains("Say hello") {
+		t.Errorf("the last conversation, where nothing was answered, is not found: %s", p.Text)
+	}
+	if p = ada.Get(at(bot) + "?c=three"); p.Contains("status 504") {
+		t.Errorf("failures of other conversations are shown: %s", p.Text)
+	}
+	if p = r.SignedInAs(r.Bob).Get(at(bot)); p.Contains("status 504") {
+		t.Error(p.Text)
+	}
+	send(t, r, ada, at(forgetful), true, map[string]string{"c": "one", "text": "fail"}, nil)
+	if p = ada.Get(at(forgetful)); !p.Contains("What you asked here was not kept.", "status 504",
+		"A question without an answer") || p.Contains("Ask again") {
+		t.Error(p.Text)
+	}
+}
+
+// inOrder reports whether a text contains parts one after the other.
+func inOrder(text string, parts ...string) bool {
+	for _, part := range parts {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
+
 // Answers are shown as Markdown that does nothing to the page; programs have a button that copies
 // them; the question can be asked again; and earlier conversations are at the side.
 func TestMarkdown(t *testing.T) {

@@ -22,11 +22,13 @@ const (
 	msgCamera         = i18n.Message("Camera")
 	msgPicture        = i18n.Message("[picture]")
 	msgPictureGone    = i18n.Message("A picture was sent. Conversations do not keep pictures.")
+	msgQuestionGone   = i18n.Message("What you asked here was not kept.")
 	msgChosen         = i18n.Message("The picture that will be sent")
 	msgRemove         = i18n.Message("Leave it out")
 
 	msgConversations = i18n.Message("Conversations")
 	msgOnlyPicture   = i18n.Message("A picture")
+	msgUnanswered    = i18n.Message("A question without an answer")
 	msgAgain         = i18n.Message("Ask again")
 	msgTook          = i18n.Message("took %s")
 	msgTokens        = i18n.Message("%s tokens")

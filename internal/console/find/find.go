@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/learn/markdown"
 )
 
 // Routes returns the pages.
@@ -158,7 +159,8 @@ func findPoints(v *page.Visit, query string, add func(i18n.Message, string, stri
 		return nil
 	}
 	for _, p := range found.Points {
-		add(msgPoint, page.FirstLine(p.Question, nameLength), "/learn/points/"+url.PathEscape(p.ID))
+		name := cmp.Or(page.FirstLine(markdown.Plain(p.Question), nameLength), page.FirstLine(p.Question, nameLength))
+		add(msgPoint, name, "/learn/points/"+url.PathEscape(p.ID))
 	}
 	return err
 }

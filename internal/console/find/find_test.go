@@ -81,7 +81,8 @@ func TestFindPointsByWords(t *testing.T) {
 		c.Control.Points = points
 		return find.Routes()
 	})
-	_, err := points.Create(t.Context(), r.Person.ID, []learning.Draft{{Question: "Photosynthesis\nmore", Answer: "Light"}})
+	_, err := points.Create(t.Context(), r.Person.ID, []learning.Draft{{Question: "Photosynthesis\nmore", Answer: "Light"},
+		{Question: "# What **chlorophyll** is\n\n![a leaf](leaf.png)", Answer: "Green"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +94,10 @@ func TestFindPointsByWords(t *testing.T) {
 	if p := ada.DoHX(http.MethodGet, "/find?q=photosynthesis"); !p.Contains(`data-href="/learn/points/`,
 		"Photosynthesis</span>") {
 		t.Error(p.Text)
+	}
+	if p := ada.DoHX(http.MethodGet, "/find?q=chlorophyll"); !p.Contains(`<span class="clip">What chlorophyll is</span>`,
+		"Knowledge point") || p.Contains("**") {
+		t.Errorf("its first line is not readable: %s", p.Text)
 	}
 	if p := ada.DoHX(http.MethodGet, "/find?q=leaves"); p.Contains("/learn/points/") {
 		t.Error("found by its meaning:", p.Text)

@@ -28,6 +28,7 @@ func Routes() []page.Route {
 		{Pattern: "POST /gateway/nodes/{node}/remove", Serve: remove},
 		{Pattern: "POST /gateway/invite", Access: page.Confirmed, Serve: invite},
 		{Pattern: "POST /gateway/invites/{code}/cancel", Serve: cancelInvite},
+		{Pattern: "GET /gateway/invites/{code}/live", Serve: inviteLive},
 		{Pattern: "GET /gateway/nodes/{node}/policy", Serve: policyPage},
 		{Pattern: "POST /gateway/nodes/{node}/policy", Access: page.Confirmed, Serve: changePolicy},
 		{Pattern: "POST /gateway/nodes/{node}/invoke", Serve: invoke},

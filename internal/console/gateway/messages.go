@@ -118,6 +118,11 @@ const (
 	msgCodeKey       = i18n.Message("made with the key %s")
 	msgCodeCancel    = i18n.Message("Cancel")
 	msgCodeCancelOne = i18n.Message("Cancel the setup code %s")
+	msgInviteWaits   = i18n.Message("Waiting for the computer; this page shows when it has connected.")
+	msgInviteJoins   = i18n.Message("%s has used the code and is connecting.")
+	msgInviteJoined  = i18n.Message("%s has connected with this code.")
+	msgInviteToNode  = i18n.Message("To %s")
+	msgInviteOver    = i18n.Message("This code is not valid any more.")
 	msgInviteRun     = i18n.Message("On that computer, run:")
 	msgInviteNode    = i18n.Message("Or, if it has Node.js and no OpenClaw yet:")
 

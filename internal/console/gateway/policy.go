@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 )
 
 // runCommands are the commands of a node that runs programs and has a policy for them.
@@ -94,7 +96,47 @@ func invite(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, inviteView(v, &i))
+	made, err := v.Instance.Control.SetupCodes(v.Context(), v.Caller(), control.Empty{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	var code *control.SetupCode
+	if len(made.Codes) > 0 {
+		code = &made.Codes[0] // the newest is the one that was just made
+	}
+	v.Render(http.StatusOK, inviteView(v, &i, code))
+}
+
+// inviteLive says when a node has used a setup code.
+func inviteLive(v *page.Visit) {
+	known := false
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
+		found, err := v.Instance.Control.SetupCodes(ctx, v.Caller(), control.Empty{})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(found.Codes, func(c control.SetupCode) bool { return c.ID == v.PathValue("code") })
+		switch {
+		case i < 0 && known: // it was cancelled, or its time is over
+			return send("#invited", inviteState(v, nil, nil))
+		case i < 0:
+			return problem.New(problem.NotFound, msgInviteOver)
+		}
+		known = true
+		code := &found.Codes[i]
+		var node *control.Node
+		if code.Used() {
+			s, err := v.Instance.Control.Gateway(ctx, v.Caller())
+			if err != nil {
+				return err
+			}
+			if at := slices.IndexFunc(s.Nodes, func(n control.Node) bool { return n.ID == code.Node }); at >= 0 {
+				node = &s.Nodes[at]
+			}
+		}
+		return send("#invited", inviteState(v, code, node))
+	})
 }
 
 // cancelInvite cancels a setup code.

@@ -193,7 +193,12 @@ func showKey(v *page.Visit, status int, k control.KeyRow, f ruleForm, wrong stri
 		v.Fail(err)
 		return
 	}
-	v.Render(status, keyPage(v, k, devices, f, wrong, wrong == "" && v.FormValue("saved") != ""))
+	last, err := v.Instance.Control.LastUse(v.Context(), k)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(status, keyPage(v, k, last, devices, f, wrong, wrong == "" && v.FormValue("saved") != ""))
 }
 
 func deviceNames(devices []control.KeyDevice) string {
@@ -236,6 +241,7 @@ func revoke(v *page.Visit) {
 // rulesText describes the rules of a key.
 func rulesText(v *page.Visit, r hub.Rules) string {
 	var parts []string
+	safe := false // without dangerous tools, be they unnamed
 	if len(r.Allow) > 0 {
 		parts = append(parts, v.Text(msgRuleOnly, strings.Join(r.Allow, " ")))
 	}
@@ -244,6 +250,8 @@ func rulesText(v *page.Visit, r hub.Rules) string {
 	}
 	if len(r.Dangerous) > 0 {
 		parts = append(parts, v.Text(msgRuleAlso, strings.Join(r.Dangerous, " ")))
+	} else if r.Ask == "" && !r.ReadOnly {
+		safe = true
 	}
 	if r.Set != "" {
 		parts = append(parts, v.Text(msgRuleSet, r.Set))
@@ -281,12 +289,30 @@ func rulesText(v *page.Visit, r hub.Rules) string {
 	if len(parts) == 0 {
 		return v.Text(msgRulesNone)
 	}
+	if safe {
+		parts = append(parts, v.Text(msgRuleSafe))
+	}
 	return strings.Join(parts, " · ")
 }
 
 // canCallTools reports whether tool rules apply to a key.
 func canCallTools(k store.Key) bool {
 	return slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != account.ScopeLingzhu })
+}
+
+// usedBy names the program that used a key last, with its address.
+func usedBy(v *page.Visit, last *control.LastUse) string {
+	if last == nil {
+		return v.Text(msgUsedUnknown)
+	}
+	name := last.Program
+	if name == "" {
+		name = v.Text(msgUsedNameless)
+	}
+	if last.Address == "" {
+		return name
+	}
+	return v.Text(msgUsedFrom, name, last.Address)
 }
 
 // botOf returns the name of the only bot of a key.

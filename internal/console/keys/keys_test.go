@@ -44,6 +44,50 @@ func only(t *testing.T, r *consoletest.Rig, p store.Person) store.Key {
 	return list[0]
 }
 
+// A key's page names the program that used it last and its address, and says that dangerous tools
+// are left out, unless its rules let it call them.
+func TestWhoUsedAKey(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	b := r.SignedInAs(r.Person)
+	b.Post("/keys/new", "name", "desk", "scope", "mcp")
+	k := only(t, r, r.Person)
+	at := "/keys/" + k.ID
+	if p := b.Get(at); p.Contains("Last used by") {
+		t.Errorf("it was never used: %s", p.Text)
+	}
+	r.Store.Keys.MarkUsed(t.Context(), k.ID, time.Now()) //nolint:errcheck // the page shows it
+	if p := b.Get(at); !p.Contains("Last used by", "not known, because no call of it is in the records") {
+		t.Error(p.Text)
+	}
+	call := store.Call{ID: "c1", At: time.Now().Add(-time.Hour), Person: r.Person.ID, Key: k.ID, Channel: "mcp",
+		Tool: "lamp", Outcome: "done"}
+	for i, want := range []string{"a program that gives no name<", "claude &lt;code&gt;, from 192.0.2.7<"} {
+		if i == 1 {
+			call.ID, call.At, call.Program, call.Address = "c2", time.Now(), "claude <code>", "192.0.2.7"
+		}
+		if err := r.Store.Calls.Add(t.Context(), []store.Call{call}); err != nil {
+			t.Fatal(err)
+		}
+		if p := b.Get(at); !p.Contains(want) {
+			t.Errorf("%q is missing in %s", want, p.Text)
+		}
+	}
+	for _, c := range []struct {
+		rules []string
+		want  string
+	}{
+		{nil, "all tools but dangerous ones ·"}, {[]string{"deny", "lamp"}, "not lamp · no dangerous ones ·"},
+		{[]string{"dangerous", "lock"}, "dangerous: lock ·"}, {[]string{"ask", "owner"}, "asks me for dangerous ones ·"},
+		{[]string{"read_only", "on"}, "only those that change nothing ·"},
+	} {
+		b.Post(at+"/rules", c.rules...)
+		list := strings.Join(strings.Fields(b.Get("/keys").Text), " ")
+		if !strings.Contains(list, c.want) || strings.Contains(list, "no dangerous") != strings.Contains(c.want, "no dangerous") {
+			t.Errorf("with %q %q is missing in %s", c.rules, c.want, list)
+		}
+	}
+}
+
 // A key is created, shown once with valid configurations, narrowed, and revoked.
 func TestAKeysLife(t *testing.T) {
 	r := newRig(t, consoletest.Options{Control: control.Options{PublicURL: "https://board.example.org/"}})

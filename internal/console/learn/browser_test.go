@@ -129,3 +129,23 @@ func TestTagsMergeInPlace(t *testing.T) {
 	b.Open("/learn/tags")
 	b.WaitText("main .list", "#chemistry")
 }
+
+// Going through the states with the arrow keys leaves the page as it is; the button applies the
+// choice.
+func TestListWaitsForItsButton(t *testing.T) {
+	r := newRig(t)
+	r.add(t, r.Person.ID, learn.Draft{Question: "Q", Answer: "A"})
+	b := open(t, r)
+	b.Open("/learn/points")
+	b.Script("window.stays = true; document.querySelector('[name=state]').focus()")
+	for range 3 {
+		b.Script(`{ // as an arrow key does in a list that is closed
+			const list = document.activeElement;
+			list.selectedIndex++;
+			for (const kind of ["input", "change"]) list.dispatchEvent(new Event(kind, {bubbles: true}));
+		}`)
+		b.WaitUntil("window.stays && document.activeElement.name === 'state'")
+	}
+	b.Click(".filters button")
+	b.WaitUntil("!window.stays && new URLSearchParams(location.search).get('state') === document.querySelector('[name=state]').value")
+}

@@ -350,13 +350,13 @@ func TestSignOutForgets(t *testing.T) {
 			tx.objectStore("reviews").add({ id: "x", person: "somebody", at: 1, sent: false, refused: "" });
 			tx.oncomplete = () => { open.result.close(); done(); };
 		};
-		window.asked = "";
-		window.confirm = text => { window.asked = text; return false; };
 	})`)
 	d.Click(`form[action="/signout"] button`)
-	d.WaitUntil(`window.asked.includes("have not reached the server")`)
-	d.Script("window.confirm = () => true")
+	d.WaitText("dialog.agree", "have not reached the server")
+	d.Click("dialog.agree button")
+	d.WaitUntil(`!document.querySelector("dialog.agree")`)
 	d.Click(`form[action="/signout"] button`)
+	d.Click("dialog.agree .bad")
 	d.WaitUntil(`location.pathname === "/signout"`)
 	d.Open("/learn")
 	kept := browsertest.Evaluate[string](d.Browser, `(async () => JSON.stringify([await indexedDB.databases(),

@@ -7,6 +7,7 @@ const (
 	msgSoundAnswer   = i18n.Message("Answer, %.1f s")
 
 	msgBrand        = i18n.Message("Patchbay")
+	msgCancel       = i18n.Message("Cancel")
 	msgSkip         = i18n.Message("Skip to the content")
 	msgMenu         = i18n.Message("Menu")
 	msgSignOut      = i18n.Message("Sign out")

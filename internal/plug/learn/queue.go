@@ -5,11 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
-	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
 )
 
@@ -266,23 +266,44 @@ func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 
 // count counts the points of the filter that are left for today, within the budgets.
 func (p *pager) count(ctx context.Context) (int, error) {
-	var all []store.Count
+	counted := map[store.Queue][]store.Count{}
+	countOf := func(q store.Queue, most int) (err error) {
+		counted[q], err = p.s.Store.Learn.CountQueued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today,
+			Now: p.l.Calendar.StartOf(p.l.Today + 1), Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where}, most)
+		return err
+	}
 	for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
 		most := p.budgetOf(q)
 		if most <= 0 {
 			continue
 		}
-		counts, err := p.s.Store.Learn.CountQueued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today,
-			Now: p.l.Calendar.StartOf(p.l.Today + 1), Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where}, most)
-		if err != nil {
+		if err := countOf(q, most); err != nil {
 			return 0, fmt.Errorf("count what is left: %w", err)
 		}
 		// What is on its steps is also asked for the hours after midnight.
-		if all = append(all, counts...); len(counts) == 0 && q != store.QueueSteps {
+		if len(counted[q]) == 0 && q != store.QueueSteps {
 			p.empty = append(p.empty, q)
 		}
 	}
-	left := p.l.within(p.budgets, all)
+	hidden, err := p.s.hiddenKin(ctx, p.l, store.QueueFilter{Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where},
+		slices.Concat(slices.Collect(maps.Values(counted))...))
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range []store.Queue{store.QueueDay, store.QueueNew} {
+		most, skipped := p.budgetOf(q), 0
+		for _, h := range hidden {
+			if h.Queue == q {
+				skipped -= h.N
+			}
+		}
+		if skipped > 0 && most < math.MaxInt32 { // others behind them take their places
+			if err := countOf(q, most+skipped); err != nil {
+				return 0, fmt.Errorf("count what is left: %w", err)
+			}
+		}
+	}
+	left := p.l.within(p.budgets, slices.Concat(append(slices.Collect(maps.Values(counted)), hidden)...))
 	return left.Total(), nil
 }
 
@@ -319,8 +340,8 @@ func (l *Learner) limitGroup(deck string) string {
 	return ""
 }
 
-// budgets returns what may still be asked today, by group.
-func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, error) {
+// fullBudgets returns what may be asked on a day, by group.
+func (l *Learner) fullBudgets() map[string]budget {
 	out := map[string]budget{"": {l.common.NewPerDay, l.common.ReviewsPerDay}}
 	for _, d := range l.Decks {
 		if g := l.limitGroup(d.ID); g != "" {
@@ -328,6 +349,12 @@ func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, e
 			out[g] = budget{settings.NewPerDay, settings.ReviewsPerDay}
 		}
 	}
+	return out
+}
+
+// budgets returns what may still be asked today, by group.
+func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, error) {
+	out := l.fullBudgets()
 	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today)
 	if err != nil {
 		return nil, fmt.Errorf("look up what was done today: %w", err)
@@ -361,7 +388,11 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 	if deck != nil {
 		counts = slices.DeleteFunc(counts, func(c store.Count) bool { return c.Deck != *deck })
 	}
-	return l.within(budgets, counts), nil
+	hidden, err := s.hiddenKin(ctx, l, store.QueueFilter{Deck: deck}, counts)
+	if err != nil {
+		return out, err
+	}
+	return l.within(budgets, append(counts, hidden...)), nil
 }
 
 // within returns how many of the counted points are asked within the budgets.
@@ -388,25 +419,4 @@ func (l *Learner) within(budgets map[string]budget, counts []store.Count) (out R
 		out.HeldBack += b.New - fresh + b.Reviews - reviews
 	}
 	return out
-}
-
-// Preview returns what each grade would lead to now.
-func (l *Learner) Preview(p *store.Point) [4]schedule.Choice {
-	return schedule.Preview(p.Card, l.Settings(p.Deck), l.Calendar, l.Now)
-}
-
-// NextDay finds the next day after today on which points are due, and their number; n is 0 if no
-// point is due within a year.
-func (s *Service) NextDay(ctx context.Context, l *Learner) (day store.Day, n int, err error) {
-	counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+maxForecastDays)
-	if err != nil || len(counts) == 0 {
-		return 0, 0, err
-	}
-	day = counts[0].Day // sorted by day
-	for _, c := range counts {
-		if c.Day == day {
-			n += c.N
-		}
-	}
-	return day, n, nil
 }

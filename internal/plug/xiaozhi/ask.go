@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -24,6 +26,25 @@ func newTurn(d store.Device, lang i18n.Lang) *talk.Turn {
 		Conversation: Kind + ":" + d.Hardware, Lang: lang,
 	}
 }
+
+// notHeard records that something was said to the board's bot and did not become a question.
+func (c *Conversation) notHeard(cause error) {
+	d := c.board.current()
+	if d.Bot == 0 {
+		return
+	}
+	turn := newTurn(d, c.Lang())
+	turn.ID = uuid.Must(uuid.NewV7()).String()
+	boards := c.board.boards
+	ctx, cancel := context.WithTimeout(boards.ctx, notHeardTimeout)
+	defer cancel()
+	if err := boards.Hub.NotHeard(ctx, turn, cause); err != nil {
+		boards.Logger.WarnContext(ctx, "what was not recognised is not recorded", "board", d.Number, "error", err)
+	}
+}
+
+// notHeardTimeout limits the wait for the database in which it is recorded.
+const notHeardTimeout = 10 * time.Second
 
 const msgNobody = i18n.Message("No bot answers this board yet.")
 

@@ -23,11 +23,15 @@ const (
 
 // EchoVoice is the [Voice] of a server without speech engines: boards play back what they heard, as
 // a test of microphone, network and speaker. Typed text goes to the board's bot.
-type EchoVoice struct{}
+type EchoVoice struct {
+	// Instead means that people expect the board's bot: that it was not asked is recorded, once for
+	// each conversation, so that a noisy room does not fill the records.
+	Instead bool
+}
 
 // Converse implements [Voice].
-func (EchoVoice) Converse(ctx context.Context, c *Conversation) {
-	p := echoSession{c: c, ends: endpoint.New(endpoint.Options{})}
+func (v EchoVoice) Converse(ctx context.Context, c *Conversation) {
+	p := echoSession{c: c, instead: v.Instead, ends: endpoint.New(endpoint.Options{})}
 	for {
 		h, err := c.Next()
 		if err != nil {
@@ -43,6 +47,8 @@ type echoSession struct {
 	ends   *endpoint.Detector
 	said   packetBuffer
 	manual bool
+	// instead is that of the EchoVoice, until it is recorded.
+	instead bool
 	// speaking is set while an echo or an answer plays. Audio that arrives meanwhile is the
 	// board's own sound and is dropped.
 	speaking atomic.Bool
@@ -163,7 +169,12 @@ func (p *echoSession) playBack(ctx context.Context) {
 	if len(packets) == 0 {
 		return
 	}
+	unasked := p.instead
+	p.instead = false
 	p.speak(func() error {
+		if unasked {
+			defer c.notHeard(errNoEngine)
+		}
 		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: msgRepeat.In(c.Lang())})
 		return err
 	})

@@ -415,6 +415,7 @@ func (r *reply) ask(part talk.Part, commands []string) {
 // fail tells the person why there is no answer. The conversation ends after it if that will be the
 // same for the rest of the day. Late reports which engines were late.
 func (r *reply) fail(err *engine.Error, late func(engine.ID) bool) {
+	defer r.c.notHeard(err) // after what the person is told
 	if err.Class != engine.Spent {
 		text := msgCannotHear.In(r.c.Lang(), err.In(r.c.Lang()))
 		r.write(line{text: text, note: true, fixed: true, late: late})

@@ -10,7 +10,8 @@
 //   data-key="a"         is pressed by that key, or one of several with spaces between
 //                        them, of which one may be Space, while nothing is typed
 //   data-echo="#id"      shows the value of a slider
-//   data-submits         sends its form when it changes
+//   data-submits         a checkbox or a slider that sends its form when it changes; a list would
+//                        do so at each key that goes through it
 //   data-zone="#id"      types the time zone of the browser into a field
 //   data-names           a field for files whose names are shown beside it
 //   data-own-zone        a field that has the time zone of the browser from the beginning
@@ -71,12 +72,38 @@
     }
   });
 
-  document.addEventListener("submit", e => {
-    const text = e.submitter?.dataset.confirm ?? e.target.dataset.confirm;
-    if (text && !confirm(text)) {
-      e.preventDefault();
-      e.stopImmediatePropagation();
+  // agree asks in a dialog whose buttons are Cancel, which has the focus, and one with a name.
+  globalThis.agree = (text, name) => new Promise(decided => {
+    const dialog = document.createElement("dialog"), row = document.createElement("div");
+    dialog.className = "agree";
+    dialog.setAttribute("role", "alertdialog");
+    dialog.setAttribute("aria-labelledby", "agree-text");
+    row.className = "row";
+    for (const [label, value] of [[document.documentElement.dataset.cancel, ""], [name, "yes"]]) {
+      const button = Object.assign(document.createElement("button"), {type: "button", textContent: label, className: value && "bad"});
+      button.addEventListener("click", () => dialog.close(value));
+      row.append(button);
     }
+    dialog.append(Object.assign(document.createElement("p"), {id: "agree-text", textContent: text}), row);
+    dialog.addEventListener("close", () => { // Escape closes without a value; the focus is back by now
+      dialog.remove();
+      decided(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+
+  let agreed = null; // the form that is sent after the question
+  document.addEventListener("submit", async e => {
+    const form = e.target, by = e.submitter, text = by?.dataset.confirm ?? form.dataset.confirm;
+    if (!text || form === agreed) return;
+    e.preventDefault();
+    e.stopImmediatePropagation();
+    const name = (by ?? form.querySelector("button")).textContent.trim();
+    if (document.querySelector("dialog.agree") || !await agree(text, name) || !form.isConnected) return;
+    agreed = form;
+    form.requestSubmit(by?.form === form ? by : null);
+    agreed = null;
   }, true);
 
   document.addEventListener("keydown", e => {

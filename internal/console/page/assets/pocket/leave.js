@@ -16,7 +16,7 @@ document.addEventListener("submit", async e => {
       const all = db.objectStoreNames.contains("reviews")
         ? await ended(db.transaction("reviews").objectStore("reviews").getAll()) : [];
       db.close();
-      if (all.some(r => !r.sent && !r.refused) && !confirm(form.dataset.unsent)) return;
+      if (all.some(r => !r.sent && !r.refused) && !await agree(form.dataset.unsent, form.querySelector("button").textContent)) return;
       await ended(indexedDB.deleteDatabase(name));
     }
     for (const kept of await globalThis.caches?.keys() ?? []) if (kept.startsWith(name)) await caches.delete(kept);
