@@ -29,6 +29,7 @@ func (db *DB) writeWords(b *batch, rows wordRows, replace bool) {
 		b.add(`INSERT INTO learn_words (point, words)
 			SELECT point, words::tsvector FROM unnest($1::bigint[], $2::text[]) AS new (point, words)
 			ON CONFLICT (point) DO UPDATE SET words = excluded.words`, rows.points, rows.words)
+		db.merger.wake()
 		return
 	}
 	query := `INSERT INTO learn_words (rowid, words) VALUES ($1, $2)`

@@ -16,6 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"patchbay/internal/netx"
 )
 
 // Timeouts of PostgreSQL. A wearer who asks a question must get an error within some seconds.
@@ -284,7 +286,19 @@ func (db *DB) tuneTables(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	// Other tags of ten points are 440 words. Each at its place in the index took 2 ms; in a list
+	// that [wordsMerger] empties, all take 0.9 ms.
+	_, err := db.exec(ctx, `ALTER INDEX learn_words_words SET (fastupdate = on)`)
+	return err
+}
+
+// emptyWordList moves the words that were written last to their places in the index, after a pause.
+func (db *DB) emptyWordList(ctx context.Context) error {
+	if err := netx.Wait(ctx, mergePause); err != nil {
+		return err
+	}
+	_, err := db.longPool.ExecContext(ctx, `SELECT gin_clean_pending_list('learn_words_words')`)
+	return err
 }
 
 // addDueNumbers lists the points that are due. PostgreSQL takes the day and the queue of a point
