@@ -84,6 +84,20 @@ func (t Learn) Point(ctx context.Context, person, id string) (Point, error) {
 		` FROM learn_points WHERE person = $1 AND id = $2 AND deleted_at IS NULL AND staged IS NULL`, person, id)
 }
 
+// PointWithPlan returns what [Learn.Point] returns, and the plan of the point in its order.
+func (t Learn) PointWithPlan(ctx context.Context, person, id string) (Point, []Sitting, error) {
+	const which = ` FROM learn_points WHERE person = $1 AND id = $2 AND deleted_at IS NULL AND staged IS NULL`
+	var points []Point
+	var plan []Sitting
+	err := t.db.readTogether(ctx, into(&points, readPoint, `SELECT `+pointColumns+which, person, id),
+		into(&plan, readSitting, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point = (SELECT number`+which+
+			`) ORDER BY number, created_at`, person, id))
+	if err == nil && len(points) == 0 {
+		err = ErrNotFound
+	}
+	return append(points, Point{})[0], plan, err
+}
+
 // PointBySitting returns the point of a sitting.
 func (t Learn) PointBySitting(ctx context.Context, person, sitting string) (Point, error) {
 	return one(ctx, t.db, readPoint, `SELECT `+pointColumns+

@@ -88,14 +88,12 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 			return nil, invalid(msgNoCursor)
 		}
 	}
-	budgets, err := s.budgets(ctx, l)
+	today, err := s.Store.Learn.Today(ctx, l.Person, l.Today)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("count what waits: %w", err)
 	}
-	out := &Queue{Learner: l}
-	if out.Left, err = s.left(ctx, l, f.Deck, budgets); err != nil {
-		return nil, err
-	}
+	budgets := l.budgets(today.Work)
+	out := &Queue{Learner: l, Left: l.left(f.Deck, budgets, &today)}
 	p := pager{s: s, l: l, f: f, budgets: budgets, used: from.Used}
 	if p.used == nil {
 		p.used = map[string]budget{}
@@ -320,17 +318,13 @@ func (l *Learner) limitGroup(deck string) string {
 }
 
 // budgets returns what may still be asked today, by group.
-func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, error) {
+func (l *Learner) budgets(work []store.DayWork) map[string]budget {
 	out := map[string]budget{"": {l.common.NewPerDay, l.common.ReviewsPerDay}}
 	for _, d := range l.Decks {
 		if g := l.limitGroup(d.ID); g != "" {
 			settings := l.Settings(d.ID)
 			out[g] = budget{settings.NewPerDay, settings.ReviewsPerDay}
 		}
-	}
-	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today)
-	if err != nil {
-		return nil, fmt.Errorf("look up what was done today: %w", err)
 	}
 	for _, w := range work {
 		if w.Day != l.Today {
@@ -340,28 +334,20 @@ func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, e
 		b := out[g]
 		out[g] = budget{b.New - w.Fresh, b.Reviews - w.Due}
 	}
-	return out, nil
+	return out
 }
 
 // left counts the points left for today.
-func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets map[string]budget) (Remaining, error) {
-	var out Remaining
-	waiting, err := s.Store.Learn.Waiting(ctx, l.Person, l.Today)
-	if err != nil {
-		return out, fmt.Errorf("count what waits: %w", err)
+func (l *Learner) left(deck *string, budgets map[string]budget, today *store.Today) Remaining {
+	counts := slices.Clone(today.Waiting)
+	for _, c := range today.Buried {
+		c.N = -c.N
+		counts = append(counts, c)
 	}
-	buried, err := s.Store.Learn.Buried(ctx, l.Person, l.Today)
-	if err != nil {
-		return out, fmt.Errorf("count what waits: %w", err)
-	}
-	for i := range buried {
-		buried[i].N = -buried[i].N
-	}
-	counts := append(waiting, buried...)
 	if deck != nil {
 		counts = slices.DeleteFunc(counts, func(c store.Count) bool { return c.Deck != *deck })
 	}
-	return l.within(budgets, counts), nil
+	return l.within(budgets, counts)
 }
 
 // within returns how many of the counted points are asked within the budgets.
