@@ -153,16 +153,14 @@ func (t Learn) wayOf(ctx context.Context, person string, f Selection) (scanWay, 
 		case c.Not:
 		case c.Field == FieldDue:
 			until := f.Today + Day(c.N)
-			steps, err := t.countQueued(ctx, person, QueueSteps, until, nil)
-			if err != nil {
-				return scanPoints, err
-			}
-			days, err := t.countQueued(ctx, person, QueueDay, until, nil)
+			var steps, days int
+			err := t.db.readTogether(ctx, countQueued(&steps, person, QueueSteps, until, nil),
+				countQueued(&days, person, QueueDay, until, nil))
 			if err != nil || steps+days <= selectiveLimit {
 				return scanDue, err
 			}
 		case c.Field == FieldTag:
-			if n, err := t.countTagged(ctx, person, c.Text); err != nil || n <= selectiveLimit {
+			if n, err := t.CountTagged(ctx, person, c.Text); err != nil || n <= selectiveLimit {
 				return scanNumbers, err
 			}
 		case c.Field == FieldWords, c.Field == FieldForgotten, c.Field == FieldReviewed:
