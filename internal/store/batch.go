@@ -78,8 +78,13 @@ func (b batch) runTogether(ctx context.Context, conn *sql.Conn) error {
 func rawly(ctx context.Context, conn *sql.Conn, f func(*pgx.Conn) error) error {
 	var panicked any
 	err := conn.Raw(func(own any) error {
-		defer func() { panicked = recover() }()
-		return f(own.(*stdlib.Conn).Conn())
+		conn := own.(*stdlib.Conn).Conn()
+		defer func() {
+			if panicked = recover(); panicked != nil {
+				conn.Close(ctx) //nolint:errcheck // it may be in the middle of a result
+			}
+		}()
+		return f(conn)
 	})
 	if panicked != nil {
 		panic(panicked)
@@ -177,8 +182,10 @@ func withConn(ctx context.Context, pool *sql.DB, f func(*sql.Conn) error) error 
 		if err != nil {
 			return err
 		}
-		err = f(conn)
-		conn.Close() //nolint:errcheck // gives it back
+		err = func() error {
+			defer conn.Close() //nolint:errcheck // gives it back
+			return f(conn)
+		}()
 		if !errors.Is(err, driver.ErrBadConn) || try == 2 {
 			return err
 		}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,39 @@ func TestPanicEndsTransaction(t *testing.T) {
 			changes[0].Point.Flag = 1
 			return nil, nil
 		}, nil))
+	})
+}
+
+// Queries that are read together leave a usable connection behind, also if one of them fails, if
+// its context ends, and after a panic.
+func TestReadTogether(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		o.MaxConns = 4
+		db := storetest.Open(t, o)
+		for range 10 {
+			if store.ReadTogether(ctx, db, func(int64) {}, `SELECT 1`, `SELECT x`, `SELECT 2`) == nil {
+				t.Fatal("no error")
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			if store.ReadTogether(ended, db, func(int64) { cancel() }, `SELECT 1`, `SELECT 2`) == nil && ended.Err() == nil {
+				t.Fatal("not cancelled")
+			}
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				t.Error(store.ReadTogether(ctx, db, func(int64) { panic("broken") }, `SELECT 1`, `SELECT 2`))
+			}()
+			limited, end := context.WithTimeout(t.Context(), 10*time.Second)
+			var got []int64
+			must(t, store.ReadTogether(limited, db, func(n int64) { got = append(got, n) }, `SELECT 1`,
+				`SELECT 2 WHERE 1 = 0`, `SELECT 3 UNION ALL SELECT 4`))
+			if end(); !slices.Equal(got, []int64{1, 3, 4}) {
+				t.Errorf("read %v", got)
+			}
+		}
 	})
 }
 
