@@ -21,14 +21,27 @@ type Learner struct {
 	Reminded Day             // last day of a reminder
 }
 
+const (
+	selectLearner = `SELECT person, settings, reminded FROM learn_people WHERE person = $1`
+	selectDecks   = `SELECT id, person, name, settings, created_at, source FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`
+)
+
 // Learner returns a person's settings, "{}" if the person never changed them.
 func (t Learn) Learner(ctx context.Context, person string) (Learner, error) {
-	l, err := one(ctx, t.db, readLearner, `SELECT person, settings, reminded FROM learn_people WHERE person = $1`,
-		person)
+	l, err := one(ctx, t.db, readLearner, selectLearner, person)
 	if errors.Is(err, ErrNotFound) {
 		return Learner{Person: person, Settings: json.RawMessage("{}")}, nil
 	}
 	return l, err
+}
+
+// LearnerWithDecks returns what [Learn.Learner] and [Learn.Decks] return.
+func (t Learn) LearnerWithDecks(ctx context.Context, person string) (Learner, []Deck, error) {
+	var found []Learner
+	var decks []Deck
+	err := t.db.readTogether(ctx, into(&found, readLearner, selectLearner, person),
+		into(&decks, readDeck, selectDecks, person))
+	return append(found, Learner{Person: person, Settings: json.RawMessage("{}")})[0], decks, err
 }
 
 func readLearner(s scanner) (l Learner, err error) {
@@ -61,9 +74,7 @@ func (t Learn) MarkReminded(ctx context.Context, person string, day Day) (bool, 
 
 // Decks lists a person's decks by name, without the default deck, at most 1,000.
 func (t Learn) Decks(ctx context.Context, person string) ([]Deck, error) {
-	return all(ctx, t.db, readDeck,
-		`SELECT id, person, name, settings, created_at, source FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`,
-		person)
+	return all(ctx, t.db, readDeck, selectDecks, person)
 }
 
 func readDeck(s scanner) (d Deck, err error) {
@@ -131,31 +142,72 @@ func readCount(s scanner) (c Count, err error) {
 	return c, s.Scan(&c.Deck, &c.Queue, &c.Day, &c.N)
 }
 
+// Queries of counts, for a person and a day.
+const (
+	selectWaiting = `SELECT deck, queue, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 AND day <= $2 GROUP BY deck, queue`
+	selectTotals  = `SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 GROUP BY deck`
+	selectDue     = `SELECT deck, queue, day, n FROM learn_counts
+		WHERE person = $1 AND queue IN (2, 3) AND day BETWEEN $2 AND $3 AND n <> 0 ORDER BY day`
+	selectBuried = `SELECT deck, queue, 0, COUNT(*) FROM learn_points
+		WHERE person = $1 AND buried > $2 AND buried > 0 AND (queue = 1 OR queue IN (2, 3) AND due <= $3) AND deleted_at IS NULL GROUP BY deck, queue`
+	selectWork = `SELECT deck, day, fresh, due, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND day >= $2 ORDER BY day LIMIT 100000`
+	selectDays = `SELECT '', day, SUM(fresh), SUM(due), SUM(again), SUM(hard), SUM(good), SUM(easy), SUM(took_ms)
+		FROM learn_days WHERE person = $1 AND day >= $2 GROUP BY day ORDER BY day LIMIT 100000`
+)
+
 // Waiting counts a person's points by deck and queue: all in the queues without a day, and those
 // due up to and including the given day.
 func (t Learn) Waiting(ctx context.Context, person string, until Day) ([]Count, error) {
-	return all(ctx, t.db, readCount,
-		`SELECT deck, queue, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 AND day <= $2 GROUP BY deck, queue`,
-		person, int64(until))
+	return all(ctx, t.db, readCount, selectWaiting, person, int64(until))
 }
 
 // Totals counts a person's points by deck in all queues, without the trash.
 func (t Learn) Totals(ctx context.Context, person string) ([]Count, error) {
-	return all(ctx, t.db, readCount,
-		`SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 GROUP BY deck`, person)
+	return all(ctx, t.db, readCount, selectTotals, person)
 }
 
 // Forecast counts the points due on each day from one day to another, inclusive.
 func (t Learn) Forecast(ctx context.Context, person string, from, to Day) ([]Count, error) {
-	return all(ctx, t.db, readCount, `SELECT deck, queue, day, n FROM learn_counts
-		WHERE person = $1 AND queue IN (2, 3) AND day BETWEEN $2 AND $3 AND n <> 0 ORDER BY day`, person, int64(from), int64(to))
+	return all(ctx, t.db, readCount, selectDue, person, int64(from), int64(to))
 }
 
-// Buried counts by deck a person's due points that are buried on a day.
-func (t Learn) Buried(ctx context.Context, person string, today Day) ([]Count, error) {
-	return all(ctx, t.db, readCount, `SELECT deck, queue, 0, COUNT(*) FROM learn_points
-		WHERE person = $1 AND buried > $2 AND buried > 0 AND (queue = 1 OR queue IN (2, 3) AND due <= $3) AND deleted_at IS NULL GROUP BY deck, queue`,
-		person, int64(today), int64(today))
+// Today is what counts for a person's day.
+type Today struct {
+	Work    []DayWork // since this day, as of [Learn.Work]
+	Waiting []Count   // as of [Learn.Waiting]
+	Buried  []Count   // due points that are buried on this day, by deck and queue
+}
+
+func (d *Today) readings(person string, today Day) []reading {
+	return []reading{
+		into(&d.Work, readDayWork, selectWork, person, int64(today)),
+		into(&d.Waiting, readCount, selectWaiting, person, int64(today)),
+		into(&d.Buried, readCount, selectBuried, person, int64(today), int64(today)),
+	}
+}
+
+// Today returns what counts for a person's day.
+func (t Learn) Today(ctx context.Context, person string, today Day) (d Today, err error) {
+	err = t.db.readTogether(ctx, d.readings(person, today)...)
+	return d, err
+}
+
+// Figures is what a person's statistics are made of.
+type Figures struct {
+	Today
+	Totals []Count   // as of [Learn.Totals]
+	Due    []Count   // as of [Learn.Forecast]
+	Days   []DayWork // of all decks together, by day
+}
+
+// Figures returns what a person's statistics are made of: work since a day, and all that is due
+// until another.
+func (t Learn) Figures(ctx context.Context, person string, today, since, until Day) (f Figures, err error) {
+	err = t.db.readTogether(ctx, append(f.readings(person, today),
+		into(&f.Totals, readCount, selectTotals, person),
+		into(&f.Due, readCount, selectDue, person, int64(0), int64(until)),
+		into(&f.Days, readDayWork, selectDays, person, int64(since)))...)
+	return f, err
 }
 
 // DayWork summarizes the reviews in a deck on a day.
@@ -174,12 +226,14 @@ func (w *DayWork) Reviews() int { return w.Again + w.Hard + w.Good + w.Easy }
 
 // Work lists a person's reviews since a day, by day, at most 100,000 rows.
 func (t Learn) Work(ctx context.Context, person string, from Day) ([]DayWork, error) {
-	return all(ctx, t.db, func(s scanner) (w DayWork, err error) {
-		var ms int64
-		err = s.Scan(&w.Deck, &w.Day, &w.Fresh, &w.Due, &w.Again, &w.Hard, &w.Good, &w.Easy, &ms)
-		w.Took = time.Duration(ms) * time.Millisecond
-		return w, err
-	}, `SELECT deck, day, fresh, due, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND day >= $2 ORDER BY day LIMIT 100000`, person, int64(from))
+	return all(ctx, t.db, readDayWork, selectWork, person, int64(from))
+}
+
+func readDayWork(s scanner) (w DayWork, err error) {
+	var ms int64
+	err = s.Scan(&w.Deck, &w.Day, &w.Fresh, &w.Due, &w.Again, &w.Hard, &w.Good, &w.Easy, &ms)
+	w.Took = time.Duration(ms) * time.Millisecond
+	return w, err
 }
 
 // TagCount is the number of points with a tag.

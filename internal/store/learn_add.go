@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,8 +22,8 @@ type NewPoint struct {
 // already uses an id or an origin.
 func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error {
 	return withNumbers(points, func() error {
-		return t.commit(ctx, person, func(ctx context.Context, tx *sql.Tx) error {
-			return t.add(ctx, tx, person, points)
+		return t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			return t.add(ctx, tx, person, points, nil)
 		})
 	})
 }
@@ -30,19 +32,24 @@ func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error 
 // person must have no note with its GUID.
 func (t Learn) AddNote(ctx context.Context, n *Note, points []NewPoint) error {
 	return withNumbers(points, func() error {
-		return t.commit(ctx, n.Person, func(ctx context.Context, tx *sql.Tx) error {
-			if err := insertNote(ctx, tx, n, ""); err != nil {
-				return err
-			}
-			return t.add(ctx, tx, n.Person, points)
+		return t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			return t.add(ctx, tx, n.Person, points, n)
 		})
 	})
 }
 
-func (t Learn) add(ctx context.Context, tx *sql.Tx, person string, points []NewPoint) error {
+// add adds points, and their note if it is not nil.
+func (t Learn) add(ctx context.Context, tx *sql.Tx, person string, points []NewPoint, n *Note) error {
 	var d learnDeltas
-	if err := t.db.resolveDecks(ctx, tx, person, points); err != nil {
+	if err := t.db.resolveDecks(ctx, tx, person, points, t.db.lock(person)...); err != nil {
 		return err
+	}
+	if n != nil {
+		values, err := noteValues(n, "")
+		if err != nil {
+			return err
+		}
+		d.more.add(insertNote, values...)
 	}
 	for i := range points {
 		if err := insertPoint(ctx, tx, person, &points[i], "", &d.rows); err != nil {
@@ -78,21 +85,34 @@ func withNumbers(points []NewPoint, write func() error) error {
 	}
 }
 
-// resolveDecks moves points of deleted decks to the default deck.
-func (db *DB) resolveDecks(ctx context.Context, tx *sql.Tx, person string, points []NewPoint) (err error) {
-	known := map[string]string{"": ""}
+// resolveDecks moves points of deleted decks to the default deck, and locks the others against
+// deletion until the transaction ends. Some readings are done before.
+func (db *DB) resolveDecks(ctx context.Context, tx *sql.Tx, person string, points []NewPoint,
+	list ...reading) error {
+	var found []string
+	known := map[string]bool{"": true}
 	for i := range points {
-		p := &points[i].Point
-		deck, ok := known[p.Deck]
-		if !ok {
-			if deck, err = db.resolveDeck(ctx, tx, person, p.Deck); err != nil {
-				return err
-			}
-			known[p.Deck] = deck
+		if deck := points[i].Point.Deck; !known[deck] {
+			known[deck] = true
+			list = append(list, db.deckReading(&found, person, deck))
 		}
-		p.Deck = deck
+	}
+	if err := db.readIn(ctx, tx, list...); err != nil {
+		return err
+	}
+	for i := range points {
+		if p := &points[i].Point; !slices.Contains(found, p.Deck) {
+			p.Deck = ""
+		}
 	}
 	return nil
+}
+
+// deckReading appends a deck to found, locked against deletion until the transaction ends, unless
+// it has been deleted.
+func (db *DB) deckReading(found *[]string, person, deck string) reading {
+	return into(found, func(s scanner) (id string, err error) { return id, s.Scan(&id) },
+		db.locking(`SELECT id FROM learn_decks WHERE person = $1 AND id = $2`, `FOR KEY SHARE`), person, deck)
 }
 
 // resolveDeck returns the deck for a new point: the given one, locked against deletion until the
@@ -101,13 +121,9 @@ func (db *DB) resolveDeck(ctx context.Context, tx *sql.Tx, person, deck string) 
 	if deck == "" {
 		return "", nil
 	}
-	var id string
-	err := tx.QueryRowContext(ctx, db.locking(`SELECT id FROM learn_decks WHERE person = $1 AND id = $2`,
-		`FOR KEY SHARE`), person, deck).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return id, err
+	var found []string
+	err := db.readIn(ctx, tx, db.deckReading(&found, person, deck))
+	return strings.Join(found, ""), err
 }
 
 func (d *learnDeltas) countAdded(n *NewPoint) {

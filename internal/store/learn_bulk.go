@@ -42,12 +42,7 @@ func (t Learn) ChangeMany(ctx context.Context, person string, points ManyPoints,
 	}
 	for try := 0; ; try++ {
 		err := retryDeadlock(func() error {
-			return t.db.tx(ctx, func(tx *sql.Tx) error {
-				if err := t.db.lockPerson(ctx, tx, person); err != nil {
-					return err
-				}
-				return t.changeMany(ctx, tx, person, points, f, replaces)
-			})
+			return t.db.tx(ctx, func(tx *sql.Tx) error { return t.changeMany(ctx, tx, person, points, f, replaces) })
 		})
 		if !errors.Is(err, errStale) || try == maxRetries {
 			return err
@@ -57,7 +52,7 @@ func (t Learn) ChangeMany(ctx context.Context, person string, points ManyPoints,
 
 func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, points ManyPoints,
 	f func([]*PointChange) (*BulkPart, error), replaces *BulkPart) error {
-	changes, err := readChanges(ctx, tx, person, points)
+	changes, err := t.readChanges(ctx, tx, person, points)
 	if err != nil {
 		return err
 	}
@@ -87,39 +82,36 @@ func (t Learn) changeMany(ctx context.Context, tx *sql.Tx, person string, points
 	return d.write(ctx, t.db, tx, person)
 }
 
-// readChanges reads points in the order of their numbers.
-func readChanges(ctx context.Context, tx *sql.Tx, person string, points ManyPoints) ([]*PointChange, error) {
+// readChanges locks a person and reads points of theirs, in the order of their numbers.
+func (t Learn) readChanges(ctx context.Context, tx *sql.Tx, person string, points ManyPoints) ([]*PointChange, error) {
+	list := t.db.lock(person)
+	var found []Point
+	var plans []Sitting
+	for chunk := range slices.Chunk(points.Numbers, inListSize) {
+		list = append(list, into(&found, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+
+			inPlaceholders(1)+`) AND staged IS NULL ORDER BY number`, inArgs(chunk)...))
+		if points.Plans {
+			list = append(list, into(&plans, readSitting, `SELECT `+sittingColumns+
+				` FROM learn_sittings WHERE point IN (`+inPlaceholders(1)+`) ORDER BY point, number, created_at`,
+				inArgs(chunk)...))
+		}
+	}
+	if err := t.db.readIn(ctx, tx, list...); err != nil {
+		return nil, err
+	}
 	var out []*PointChange
 	byNumber := map[int64]*PointChange{}
-	for chunk := range slices.Chunk(points.Numbers, inListSize) {
-		err := scanAll(ctx, tx, `SELECT `+pointColumns+` FROM learn_points WHERE number IN (`+inPlaceholders(1)+
-			`) AND staged IS NULL ORDER BY number`, inArgs(chunk), func(s scanner) error {
-			p, err := readPoint(s)
-			if err != nil || p.Person != person {
-				return err
-			}
-			c := &PointChange{Point: p, before: p, tx: tx}
-			c.before.Tags = slices.Clone(p.Tags)
-			out, byNumber[p.Number] = append(out, c), c
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		if !points.Plans {
+	for _, p := range found {
+		if p.Person != person {
 			continue
 		}
-		err = scanAll(ctx, tx, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point IN (`+inPlaceholders(1)+
-			`) ORDER BY point, number, created_at`, inArgs(chunk), func(s scanner) error {
-			v, err := readSitting(s)
-			if c := byNumber[v.Point]; err == nil && c != nil {
-				c.Sittings = append(c.Sittings, v)
-				c.sittingsBefore = append(c.sittingsBefore, v)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
+		c := &PointChange{Point: p, before: p, tx: tx}
+		c.before.Tags = slices.Clone(p.Tags)
+		out, byNumber[p.Number] = append(out, c), c
+	}
+	for _, v := range plans {
+		if c := byNumber[v.Point]; c != nil {
+			c.Sittings, c.sittingsBefore = append(c.Sittings, v), append(c.sittingsBefore, v)
 		}
 	}
 	return out, nil

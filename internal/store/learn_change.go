@@ -48,9 +48,9 @@ func (t Learn) Change(ctx context.Context, person, id string,
 	for try := 0; ; try++ {
 		var made *PointChange
 		var refused error
-		err := t.commit(ctx, person, func(ctx context.Context, tx *sql.Tx) error {
+		err := t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			made, refused = nil, nil
-			c, err := readChange(ctx, tx, person, id)
+			c, err := t.db.readChange(ctx, tx, person, id, t.db.lock(person)...)
 			if errors.Is(err, sql.ErrNoRows) {
 				refused = ErrNotFound
 				return nil
@@ -74,29 +74,26 @@ func (t Learn) Change(ctx context.Context, person, id string,
 	}
 }
 
-// commit runs do through the committer. Changes of one person are serialized over all instances,
-// because each writes the same counters in its own order. If PostgreSQL still aborts one because of
-// a deadlock, it is retried.
-func (t Learn) commit(ctx context.Context, person string, do func(context.Context, *sql.Tx) error) error {
-	return retryDeadlock(func() error {
-		return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-			if err := t.db.lockPerson(ctx, tx, person); err != nil {
-				return err
-			}
-			return do(ctx, tx)
-		})
-	})
+// commit runs do, which locks a person, through the committer. If PostgreSQL still aborts it
+// because of a deadlock, it is retried.
+func (t Learn) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
+	return retryDeadlock(func() error { return t.db.commits.commit(ctx, do) })
 }
 
-// lockPerson locks a person's learning data until tx ends. Inserts of rows that reference the
-// person are not blocked.
+// lockPerson locks a person's learning data until tx ends.
 func (db *DB) lockPerson(ctx context.Context, tx *sql.Tx, person string) error {
-	if db.path != "" {
-		return nil // SQLite has one writer
+	return db.readIn(ctx, tx, db.lock(person)...)
+}
+
+// lock serializes the changes of a person's learning data over all instances, because each writes
+// the same counters in its own order. Inserts of rows that reference the person are not blocked.
+// SQLite, which has one writer, needs none.
+func (db *DB) lock(person string) []reading {
+	if !db.hasRoundTrips() {
+		return nil
 	}
-	_, err := tx.ExecContext(ctx, `SELECT 1 FROM people WHERE id = $1 FOR NO KEY UPDATE`,
-		sanitizeArgs([]any{person})...)
-	return err
+	return []reading{{`SELECT 1 FROM people WHERE id = $1 FOR NO KEY UPDATE`, sanitizeArgs([]any{person}),
+		func(scanner) error { return nil }}}
 }
 
 // retryDeadlock retries write when PostgreSQL aborts it because of a deadlock.
@@ -112,29 +109,23 @@ func retryDeadlock(write func() error) error {
 // pgDeadlock is the SQLSTATE of PostgreSQL's deadlock_detected.
 const pgDeadlock = "40P01"
 
-func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
-	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+
-		` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, sanitizeArgs([]any{person, id})...))
-	if err != nil {
+// readChange reads a point to be changed. Some readings are done before.
+func (db *DB) readChange(ctx context.Context, tx *sql.Tx, person, id string, list ...reading) (*PointChange, error) {
+	const which = ` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`
+	var points []Point
+	c := &PointChange{tx: tx}
+	list = append(list, into(&points, readPoint, `SELECT `+pointColumns+which, person, id),
+		into(&c.Sittings, readSitting, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point = (SELECT number`+
+			which+`) ORDER BY number, created_at`, person, id))
+	if err := db.readIn(ctx, tx, list...); err != nil {
 		return nil, err
 	}
-	c := &PointChange{Point: p, before: p, tx: tx}
-	c.before.Tags = slices.Clone(p.Tags)
-	rows, err := tx.QueryContext(ctx, `SELECT `+sittingColumns+
-		` FROM learn_sittings WHERE point = $1 ORDER BY number, created_at`, p.Number)
-	if err != nil {
-		return nil, err
+	if len(points) == 0 {
+		return nil, sql.ErrNoRows
 	}
-	defer rows.Close()
-	for rows.Next() {
-		s, err := readSitting(rows)
-		if err != nil {
-			return nil, err
-		}
-		c.Sittings = append(c.Sittings, s)
-	}
-	c.sittingsBefore = slices.Clone(c.Sittings)
-	return c, rows.Err()
+	c.Point, c.before, c.sittingsBefore = points[0], points[0], slices.Clone(c.Sittings)
+	c.before.Tags = slices.Clone(c.Point.Tags)
+	return c, nil
 }
 
 // Before returns the point before the change.

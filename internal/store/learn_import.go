@@ -175,14 +175,17 @@ func (m *Import) StageNotes(ctx context.Context, notes []Note) error {
 		if err := m.begin(ctx, tx); err != nil {
 			return err
 		}
+		var b batch
 		for i := range notes {
 			n := &notes[i]
 			n.Person, n.Number = m.person, newPointNumber()
-			if err := insertNote(ctx, tx, n, m.name); err != nil {
+			values, err := noteValues(n, m.name)
+			if err != nil {
 				return err
 			}
+			b.add(insertNote, values...)
 		}
-		return nil
+		return b.run(ctx, m.t.db, tx)
 	})
 	m.begun = m.begun || err == nil
 	m.source = m.source || slices.ContainsFunc(notes, func(n Note) bool { return n.Source != "" })
@@ -333,7 +336,7 @@ func (m *Import) edit(ctx context.Context, tx *sql.Tx, e *PointEdit) error {
 	if err != nil {
 		return err
 	}
-	c, err := readChange(ctx, tx, m.person, e.ID)
+	c, err := m.t.db.readChange(ctx, tx, m.person, e.ID)
 	if err != nil {
 		return err
 	}

@@ -136,15 +136,12 @@ func (t Learn) NotePoints(ctx context.Context, person string, note int64) ([]Poi
 		note, person)
 }
 
-func insertNote(ctx context.Context, tx *sql.Tx, n *Note, staged string) error {
+const insertNote = `INSERT INTO learn_notes (` + noteColumns + `, staged) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+func noteValues(n *Note, staged string) ([]any, error) {
 	fields, err := json.Marshal(n.Fields)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO learn_notes (`+noteColumns+`, staged)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, sanitizeArgs([]any{n.Number, n.Person, n.Type, n.GUID,
-		string(fields), n.Source, millis(n.Updated), nullString(staged)})...)
-	return err
+	return sanitizeArgs([]any{n.Number, n.Person, n.Type, n.GUID, string(fields), n.Source, millis(n.Updated),
+		nullString(staged)}), err
 }
 
 // updateNote replaces type, fields and source of a note.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -82,6 +81,20 @@ const pointValueColumns = `deck, question, answer, tags, in_plan, suspended, dra
 func (t Learn) Point(ctx context.Context, person, id string) (Point, error) {
 	return one(ctx, t.db, readPoint, `SELECT `+pointColumns+
 		` FROM learn_points WHERE person = $1 AND id = $2 AND deleted_at IS NULL AND staged IS NULL`, person, id)
+}
+
+// PointWithPlan returns what [Learn.Point] returns, and the plan of the point in its order.
+func (t Learn) PointWithPlan(ctx context.Context, person, id string) (Point, []Sitting, error) {
+	const which = ` FROM learn_points WHERE person = $1 AND id = $2 AND deleted_at IS NULL AND staged IS NULL`
+	var points []Point
+	var plan []Sitting
+	err := t.db.readTogether(ctx, into(&points, readPoint, `SELECT `+pointColumns+which, person, id),
+		into(&plan, readSitting, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point = (SELECT number`+which+
+			`) ORDER BY number, created_at`, person, id))
+	if err == nil && len(points) == 0 {
+		err = ErrNotFound
+	}
+	return append(points, Point{})[0], plan, err
 }
 
 // PointBySitting returns the point of a sitting.
@@ -165,18 +178,14 @@ func (t Learn) isSelective(ctx context.Context, person string, f PointFilter) (b
 	if f.Tag == "" {
 		return f.Draft && !f.Trash, nil
 	}
-	n, err := t.countTagged(ctx, person, f.Tag)
+	n, err := t.CountTagged(ctx, person, f.Tag)
 	return n <= selectiveLimit, err
 }
 
-// countTagged returns the number of points with a tag.
-func (t Learn) countTagged(ctx context.Context, person, tag string) (int, error) {
-	n, err := one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) },
-		`SELECT n FROM learn_tag_counts WHERE person = $1 AND tag = $2`, person, tag)
-	if errors.Is(err, ErrNotFound) {
-		return 0, nil
-	}
-	return n, err
+// countTagged counts the points with a tag.
+func countTagged(n *int, person, tag string) reading {
+	return reading{`SELECT n FROM learn_tag_counts WHERE person = $1 AND tag = $2`, sanitizeArgs([]any{person, tag}),
+		func(s scanner) error { return s.Scan(n) }}
 }
 
 func (f PointFilter) addTo(db *DB, q *pointQuery, person string) {
@@ -296,10 +305,6 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter,
 	if tag == "" {
 		return false, nil
 	}
-	tagged, err := t.countTagged(ctx, person, tag)
-	if err != nil {
-		return false, err
-	}
 	until := Day(0) // new points are counted under day 0
 	switch f.Queue {
 	case QueueSteps:
@@ -307,7 +312,9 @@ func (t Learn) preferTagIndex(ctx context.Context, person string, f QueueFilter,
 	case QueueDay:
 		until = f.Today
 	}
-	waiting, err := t.countQueued(ctx, person, f.Queue, until, f.Deck)
+	var waiting, tagged int
+	err := t.db.readTogether(ctx, countQueued(&waiting, person, f.Queue, until, f.Deck),
+		countTagged(&tagged, person, tag))
 	if err != nil || waiting <= tagged || tagged <= selectiveLimit {
 		return waiting > tagged, err
 	}
@@ -338,14 +345,14 @@ func (t Learn) taggedAmongFirst(ctx context.Context, person string, f QueueFilte
 			n+1, n+2, n+3), args...)
 }
 
-// countQueued returns the number of points in a queue until a day, in a deck if it is not nil.
-func (t Learn) countQueued(ctx context.Context, person string, queue Queue, until Day, deck *string) (int, error) {
+// countQueued counts the points in a queue until a day, in a deck if it is not nil.
+func countQueued(n *int, person string, queue Queue, until Day, deck *string) reading {
 	query, args := `SELECT COALESCE(SUM(n), 0) FROM learn_counts WHERE person = $1 AND queue = $2 AND day <= $3`,
 		[]any{person, int64(queue), int64(until)}
 	if deck != nil {
 		query, args = query+` AND deck = $4`, append(args, *deck)
 	}
-	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, query, args...)
+	return reading{query, args, func(s scanner) error { return s.Scan(n) }}
 }
 
 // Queued lists the points of a queue in order, after a cursor.

@@ -29,6 +29,7 @@ func (db *DB) writeWords(b *batch, rows wordRows, replace bool) {
 		b.add(`INSERT INTO learn_words (point, words)
 			SELECT point, words::tsvector FROM unnest($1::bigint[], $2::text[]) AS new (point, words)
 			ON CONFLICT (point) DO UPDATE SET words = excluded.words`, rows.points, rows.words)
+		db.merger.wake()
 		return
 	}
 	query := `INSERT INTO learn_words (rowid, words) VALUES ($1, $2)`
@@ -81,14 +82,24 @@ func (db *DB) dropWords(ctx context.Context, tx *sql.Tx, condition string, args 
 // Search returns the numbers of the newest points that have all words, which are ASCII letters and
 // digits; a word that ends in * is a prefix. Points in the trash are included.
 func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]int64, error) {
+	return t.search(ctx, person, words, 0, limit)
+}
+
+// search is [Learn.Search] for points with a lower number than one, if that is not 0.
+func (t Learn) search(ctx context.Context, person string, words []string, before int64, limit int) ([]int64, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
-	query := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`
+	args := []any{t.matchText(person, words, t.db.andOperator()), limit}
+	point, match, behind := `rowid`, `learn_words MATCH $1`, ``
 	if t.db.dialect == "postgres" {
-		query = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`
+		point, match = `point`, `words @@ $1::tsquery`
 	}
-	return allPlanned(ctx, t.db, readNumber, query, t.matchText(person, words, t.db.andOperator()), limit)
+	if before != 0 {
+		behind, args = ` AND `+point+` < $3`, append(args, before)
+	}
+	return allPlanned(ctx, t.db, readNumber, `SELECT `+point+` FROM learn_words WHERE `+match+behind+
+		` ORDER BY `+point+` DESC LIMIT $2`, args...)
 }
 
 // concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
@@ -97,65 +108,84 @@ const concurrentSearches = 4
 
 // SearchEach searches each of several words as [Learn.Search] does, at most 60. In PostgreSQL a
 // frequent word that the newest points lack takes a millisecond for every 3,000 of them. So words
-// that are frequent together, as the pairs of characters of one word are, are found in one pass,
-// and those that are left are searched several at a time.
+// that are frequent together, as the pairs of characters of one word are, are found in one pass;
+// for those that are left the next goes on behind it, and at last they are searched several at a
+// time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
-	found := make([][]int64, len(words))
-	left := make([]int, len(words)) // indexes of words
-	for i := range left {
-		left[i] = i
+	s := eachSearch{t: t, person: person, words: words, limit: limit, found: make([][]int64, len(words))}
+	for i := range words {
+		s.left = append(s.left, i)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(1)
 	if t.db.hasRoundTrips() {
 		group.SetLimit(concurrentSearches)
-		for before := len(left) + 1; len(left) > 1 && len(left) < before; {
-			before = len(left)
-			var err error
-			if left, err = t.searchTogether(ctx, person, words, left, limit, found); err != nil {
+		for before := len(s.left) + 1; len(s.left) > 1 && len(s.left) < before; {
+			before = len(s.left)
+			if err := s.pass(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, i := range left {
-		group.Go(func() (err error) {
-			found[i], err = t.Search(ctx, person, words[i:i+1], limit)
+	for _, i := range s.left {
+		group.Go(func() error {
+			more, err := t.search(ctx, person, words[i:i+1], s.behind, limit-len(s.found[i]))
+			s.found[i] = append(s.found[i], more...)
 			return err
 		})
 	}
-	return found, group.Wait()
+	return s.found, group.Wait()
 }
 
-// searchTogether finds the newest points with any of some words, and returns of which it has not
-// found all, or as many as wanted.
-func (t Learn) searchTogether(ctx context.Context, person string, words []string, some []int, limit int,
-	found [][]int64) (left []int, err error) {
+// eachSearch is a [Learn.SearchEach] in PostgreSQL.
+type eachSearch struct {
+	t      Learn
+	person string
+	words  []string
+	limit  int
+	found  [][]int64
+	left   []int // indexes of words of which not all are found, or as many as wanted
+	behind int64 // all points from this one on were searched for them; 0: none
+}
+
+// pass finds the next points with any of the words that are left.
+func (s *eachSearch) pass(ctx context.Context) error {
 	var which strings.Builder
-	terms, args := make([]string, len(some)), make([]any, 2, len(some)+2)
-	for i, word := range some {
-		terms[i] = words[word]
-		args = append(args, t.matchText(person, terms[i:i+1], ""))
+	terms, args := make([]string, len(s.left)), make([]any, 2, len(s.left)+3)
+	for i, word := range s.left {
+		terms[i] = s.words[word]
+		args = append(args, s.t.matchText(s.person, terms[i:i+1], ""))
 		fmt.Fprintf(&which, " + CASE WHEN words @@ $%d::tsquery THEN %d::bigint ELSE 0 END", len(args), int64(1)<<i)
 	}
-	args[0], args[1] = t.matchText(person, terms, " | "), 2*limit
+	most := 2 * s.limit
+	args[0], args[1] = s.t.matchText(s.person, terms, " | "), most
+	query := `SELECT point, 0` + which.String() + ` FROM learn_words WHERE words @@ $1::tsquery`
+	if s.behind != 0 {
+		args = append(args, s.behind)
+		query += fmt.Sprintf(" AND point < $%d", len(args))
+	}
 	type hit struct{ point, which int64 }
-	hits, err := allPlanned(ctx, t.db, func(s scanner) (h hit, err error) { return h, s.Scan(&h.point, &h.which) },
-		`SELECT point, 0`+which.String()+` FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`,
-		args...)
-	for i, word := range some {
-		var has []int64
+	hits, err := allPlanned(ctx, s.t.db, func(s scanner) (h hit, err error) { return h, s.Scan(&h.point, &h.which) },
+		query+` ORDER BY point DESC LIMIT $2`, args...)
+	if err != nil {
+		return err
+	}
+	var left []int
+	for i, word := range s.left {
+		has := s.found[word]
 		for _, h := range hits {
-			if h.which>>i&1 == 1 && len(has) < limit {
+			if h.which>>i&1 == 1 && len(has) < s.limit {
 				has = append(has, h.point)
 			}
 		}
-		if len(has) == limit || len(hits) < 2*limit {
-			found[word] = has
-		} else {
+		if s.found[word] = has; len(has) < s.limit && len(hits) == most {
 			left = append(left, word)
 		}
 	}
-	return left, err
+	if s.left = left; len(hits) > 0 {
+		s.behind = hits[len(hits)-1].point
+	}
+	return nil
 }
 
 // Vector is the embedding of a point by a model.

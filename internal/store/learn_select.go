@@ -74,6 +74,8 @@ type Selection struct {
 	Trash bool // only points in the trash; otherwise only others
 	Today Day
 	Now   time.Time
+
+	due int // points that are due, if they are few: see [scanDue]
 }
 
 // Key returns the cursor after a point.
@@ -87,7 +89,7 @@ func (t Learn) Select(ctx context.Context, person string, f Selection, after Poi
 	if f.Trash {
 		order = `deleted_at`
 	}
-	way, err := t.wayOf(ctx, person, f)
+	way, err := t.wayOf(ctx, person, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (t Learn) Select(ctx context.Context, person string, f Selection, after Poi
 func (t Learn) SelectNumbers(ctx context.Context, person string, f Selection, after int64,
 	limit int) ([]int64, error) {
 	q := queryFrom(`SELECT number FROM learn_points`, person)
-	way, err := t.wayOfAll(ctx, person, f)
+	way, err := t.wayOfAll(ctx, person, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,7 @@ func (t Learn) CountSelected(ctx context.Context, person string, f Selection, mo
 	if most > 0 {
 		q = queryFrom(`SELECT COUNT(*) FROM (SELECT 1 FROM learn_points`, person)
 	}
-	way, err := t.wayOfAll(ctx, person, f)
+	way, err := t.wayOfAll(ctx, person, &f)
 	if err != nil {
 		return 0, err
 	}
@@ -147,22 +149,20 @@ const (
 
 // wayOf returns the way for a page of a selection. A scan of all points ends when the page is full;
 // where a condition leaves few of them, its own index finds them faster.
-func (t Learn) wayOf(ctx context.Context, person string, f Selection) (scanWay, error) {
+func (t Learn) wayOf(ctx context.Context, person string, f *Selection) (scanWay, error) {
 	for _, c := range f.Where {
 		switch {
 		case c.Not:
 		case c.Field == FieldDue:
 			until := f.Today + Day(c.N)
-			steps, err := t.countQueued(ctx, person, QueueSteps, until, nil)
-			if err != nil {
-				return scanPoints, err
-			}
-			days, err := t.countQueued(ctx, person, QueueDay, until, nil)
-			if err != nil || steps+days <= selectiveLimit {
+			var steps, days int
+			err := t.db.readTogether(ctx, countQueued(&steps, person, QueueSteps, until, nil),
+				countQueued(&days, person, QueueDay, until, nil))
+			if f.due = steps + days; err != nil || f.due <= selectiveLimit {
 				return scanDue, err
 			}
 		case c.Field == FieldTag:
-			if n, err := t.countTagged(ctx, person, c.Text); err != nil || n <= selectiveLimit {
+			if n, err := t.CountTagged(ctx, person, c.Text); err != nil || n <= selectiveLimit {
 				return scanNumbers, err
 			}
 		case c.Field == FieldWords, c.Field == FieldForgotten, c.Field == FieldReviewed:
@@ -176,7 +176,7 @@ func (t Learn) wayOf(ctx context.Context, person string, f Selection) (scanWay, 
 
 // wayOfAll returns the way for all points of a selection, or a page of them by number. A tag has
 // fewer than the person, and lists them by number.
-func (t Learn) wayOfAll(ctx context.Context, person string, f Selection) (scanWay, error) {
+func (t Learn) wayOfAll(ctx context.Context, person string, f *Selection) (scanWay, error) {
 	way, err := t.wayOf(ctx, person, f)
 	if err == nil && way == scanPoints && slices.ContainsFunc(f.Where, func(c Condition) bool {
 		return !c.Not && c.Field == FieldTag
@@ -198,7 +198,8 @@ func (t Learn) addSelection(q *pointQuery, person string, f Selection, way scanW
 	case way == scanNumbers:
 		q.skipPersonIndex()
 	case way == scanDue && t.db.estimatesRows():
-		t.addDueNumbers(q, person, f)
+		due := slices.IndexFunc(f.Where, func(c Condition) bool { return !c.Not && c.Field == FieldDue })
+		q.fromDue(person, f.Today+Day(f.Where[due].N), f.due)
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 )
 
 // CountTagged returns the number of a person's points with a tag, including the trash.
-func (t Learn) CountTagged(ctx context.Context, person, tag string) (int, error) {
-	return t.countTagged(ctx, person, tag)
+func (t Learn) CountTagged(ctx context.Context, person, tag string) (n int, err error) {
+	err = t.db.readTogether(ctx, countTagged(&n, person, tag))
+	return n, err
 }
 
 // RenameTag replaces a tag by another in up to most points, including the trash, and returns how

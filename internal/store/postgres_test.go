@@ -36,7 +36,7 @@ func manyAtOnce(ctx context.Context, db *store.DB) (errs []error) {
 	for i := range 40 {
 		all.Go(func() {
 			var err error
-			switch i % 4 {
+			switch i % 5 {
 			case 0:
 				_, err = db.People.All(ctx)
 			case 1:
@@ -46,6 +46,8 @@ func manyAtOnce(ctx context.Context, db *store.DB) (errs []error) {
 				err = db.Leases.Release(ctx, "nothing", "nobody")
 			case 3:
 				err = db.Learn.SaveTalk(ctx, "asker", "nobody", []byte("{}"), time.Now())
+			case 4:
+				_, _, err = db.Learn.LearnerWithDecks(ctx, "nobody")
 			}
 			if err != nil && !errors.Is(err, store.ErrNotFound) { // the row does not exist
 				mu.Lock()

@@ -116,7 +116,7 @@ type DB struct {
 	disk         atomic.Pointer[error] // see DiskError
 	written      atomic.Int64          // commits since the last checkpoint
 	checkpointer *checkpointer         // nil for PostgreSQL, which checkpoints by itself
-	merger       *wordsMerger          // nil for PostgreSQL
+	merger       *wordsMerger
 
 	onAccess func()    // see OnAccess; may be nil
 	rowCache *rowCache // nil for SQLite
@@ -180,12 +180,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.RelayLinks = RelayLinks{db}
 	db.PushDevices = PushDevices{db}
 	db.commits = newCommitter(db)
+	if db.merger, err = newWordsMerger(ctx, db); err != nil {
+		db.commits.close()
+		db.closePools()
+		return nil, fmt.Errorf("prepare the search index: %w", err)
+	}
 	if db.dialect == "sqlite" {
-		if db.merger, err = newWordsMerger(ctx, db); err != nil {
-			db.commits.close()
-			db.closePools()
-			return nil, fmt.Errorf("prepare the search index: %w", err)
-		}
 		db.checkpointer = newCheckpointer(db)
 	}
 	return db, nil

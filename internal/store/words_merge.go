@@ -17,42 +17,57 @@ const (
 	// maxMergePages is the same after idleMerges transactions in which nobody else wrote.
 	maxMergePages = 16
 	idleMerges    = 20
+	// mergePause is how long PostgreSQL's merger waits for more words: many together take a
+	// fraction of the time, and few make no search slower.
+	mergePause = 250 * time.Millisecond
 )
 
-// wordsMerger merges the segments of SQLite's search index, a few pages at a time. Each write of
-// words makes a segment, and searches read all of them. FTS5 would merge them by itself, but 64
-// pages for each level of segments within a write that happens to be the one
-// (https://sqlite.org/fts5.html#the_automerge_configuration_option), which took it up to 90 ms.
+// wordsMerger moves what was written last into the main part of the search index, so that no writer
+// has to. Searches read both.
+//
+// In SQLite each write of words makes a segment, of which a few pages are merged at a time. FTS5
+// would merge them by itself, but 64 pages for each level of segments within a write that happens
+// to be the one (https://sqlite.org/fts5.html#the_automerge_configuration_option), which took it up
+// to 90 ms.
+//
+// In PostgreSQL the words of a write are appended to a list, see [DB.tuneTables]. Without a merger
+// the write that fills it with 4 MB empties it, which takes 50 ms.
 type wordsMerger struct {
 	db    *DB
+	work  func(context.Context) error // merges everything
 	wrote chan struct{}
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-// newWordsMerger starts a merger. Segments are still merged by writers when there are 16 on one
-// level, in case the merger is too slow.
+// newWordsMerger starts a merger. Writers still merge 16 segments on one level, or a full list, in
+// case the merger is too slow.
 func newWordsMerger(ctx context.Context, db *DB) (*wordsMerger, error) {
-	var set bool // it is stored in the database
+	m := &wordsMerger{db: db, work: db.emptyWordList, wrote: make(chan struct{}, 1), done: make(chan struct{})}
+	if db.path != "" {
+		m.work = m.mergeAll
+		if err := db.mergeNothing(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ctx, m.stop = context.WithCancel(context.Background())
+	go m.run(ctx)
+	return m, nil
+}
+
+// mergeNothing keeps writers of SQLite from merging. It is stored in the database.
+func (db *DB) mergeNothing(ctx context.Context) error {
+	var set bool
 	err := db.r.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM learn_words_config WHERE k = 'automerge' AND v = 0)`).Scan(&set)
 	if err == nil && !set {
 		_, err = db.w.ExecContext(ctx, `INSERT INTO learn_words (learn_words, rank) VALUES ('automerge', 0)`)
 	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	m := &wordsMerger{db: db, wrote: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
-	go m.run(ctx)
-	return m, nil
+	return err
 }
 
-// wake tells the merger that words are being written. It is nil for PostgreSQL.
+// wake tells the merger that words are being written.
 func (m *wordsMerger) wake() {
-	if m == nil {
-		return
-	}
 	select {
 	case m.wrote <- struct{}{}:
 	default:
@@ -66,7 +81,7 @@ func (m *wordsMerger) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.wrote:
-			m.mergeAll(ctx) //nolint:errcheck // the next write wakes it again
+			m.work(ctx) //nolint:errcheck // the next write wakes it again
 		}
 	}
 }

@@ -72,6 +72,12 @@ func (s *Service) Bulk(ctx context.Context, person string, to BulkTarget, e Bulk
 	if err != nil {
 		return nil, err
 	}
+	return s.bulk(ctx, l, to, e, channel, progress)
+}
+
+// bulk is [Service.Bulk] for a person who is loaded already.
+func (s *Service) bulk(ctx context.Context, l *Learner, to BulkTarget, e BulkEdit, channel string,
+	progress func(done, total int)) (*BulkResult, error) {
 	b := &bulk{s: s, l: l, edit: e, channel: channel, out: &BulkResult{Refused: map[string]error{}}}
 	if err := b.check(); err != nil {
 		return nil, err

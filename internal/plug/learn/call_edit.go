@@ -134,7 +134,7 @@ func (s *Service) callEdit(ctx context.Context, c *tool.Call, a *arguments) (*to
 	if e.Due, err = a.dueDate(l); err != nil {
 		return nil, err
 	}
-	done, err := s.Bulk(ctx, l.Person, to, e, c.Caller.Channel, progressFunc(c))
+	done, err := s.bulk(ctx, l, to, e, c.Caller.Channel, progressFunc(c))
 	if err != nil {
 		return nil, err
 	}

@@ -183,10 +183,6 @@ func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*too
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.Learner(ctx, c.Caller.Person)
-	if err != nil {
-		return nil, err
-	}
 	type source struct {
 		Cite  int  `json:"cite"` // cited as [1] in the answer
 		Cited bool `json:"cited"`
@@ -200,7 +196,7 @@ func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*too
 	}{reply.Text, make([]source, len(reply.Sources)), reply.By, reply.Why}
 	for i := range reply.Sources {
 		r := &reply.Sources[i]
-		shape.Sources[i] = source{r.Cite, r.Cited, newPointRow(l, &r.Point)}
+		shape.Sources[i] = source{r.Cite, r.Cited, newPointRow(reply.learner, &r.Point)}
 	}
 	return result(shape, shape, ""), nil
 }

@@ -15,25 +15,27 @@ func (s *Service) callGet(ctx context.Context, c *tool.Call, a *arguments) (*too
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.pointResult(ctx, e, true)
+	res, err := s.pointResult(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	return s.addMedia(ctx, res, &e.Point, true), nil
 }
 
-// pointResult returns one point, with its plan or, as the original service does after a change,
-// without it.
-func (s *Service) pointResult(ctx context.Context, e *Entry, plan bool) (*tool.Result, error) {
+// pointResult returns one point with its plan.
+func (s *Service) pointResult(ctx context.Context, e *Entry) (*tool.Result, error) {
 	l, err := s.Learner(ctx, e.Person)
 	if err != nil {
 		return nil, err
 	}
-	row := newPointRow(l, &e.Point)
-	if plan {
-		row = newFullPointRow(l, e)
-	}
+	row := newFullPointRow(l, e)
 	return result(row, row, ""), nil
+}
+
+// changedResult returns one point without its plan, as the original service does after a change.
+func changedResult(l *Learner, e *Entry) *tool.Result {
+	row := newPointRow(l, &e.Point)
+	return result(row, row, "")
 }
 
 func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -41,15 +43,19 @@ func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*
 	if err := s.storeMedia(ctx, c, a.Media, &d.Question, &d.Answer); err != nil {
 		return nil, err
 	}
-	made, err := s.Create(ctx, c.Caller.Person, []Draft{d})
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.create(ctx, l, []Draft{d})
 	if err != nil {
 		return nil, err
 	}
 	if made[0].Err != nil {
 		return nil, made[0].Err
 	}
-	res, err := s.pointResult(ctx, &made[0].Entry, false)
-	if more := made[0].More; err == nil && len(more) > 0 {
+	res := changedResult(l, &made[0].Entry)
+	if more := made[0].More; len(more) > 0 {
 		ids := make([]string, len(more))
 		for i := range more {
 			ids[i] = more[i].ID
@@ -58,7 +64,7 @@ func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*
 		res.Content = append(append(res.Content, compactJSON(map[string]string{"type": "text",
 			"text": "The clozes made further cards of the same note: " + strings.Join(ids, ", ")})...), ']')
 	}
-	return res, err
+	return res, nil
 }
 
 func (a *arguments) draft() Draft {
@@ -114,13 +120,17 @@ func (s *Service) callUpdate(ctx context.Context, c *tool.Call, a *arguments) (*
 			return nil, err
 		}
 	}
-	e, err := s.Update(ctx, c.Caller.Person, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck,
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.update(ctx, l, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck,
 		Tags: a.Tags, InPlan: a.InPlan, Suspended: a.Suspended, Draft: a.Draft, Flag: a.Flag, Bury: a.Bury,
 		Fields: a.Fields})
 	if err != nil {
 		return nil, err
 	}
-	return s.pointResult(ctx, e, false)
+	return changedResult(l, e), nil
 }
 
 func (s *Service) callDelete(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -139,5 +149,5 @@ func (s *Service) callRestore(ctx context.Context, c *tool.Call, a *arguments) (
 	if err != nil {
 		return nil, err
 	}
-	return s.pointResult(ctx, e, true)
+	return s.pointResult(ctx, e)
 }

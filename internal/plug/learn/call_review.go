@@ -259,14 +259,10 @@ func (s *Service) callUndo(ctx context.Context, c *tool.Call, a *arguments) (*to
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.Learner(ctx, c.Caller.Person)
-	if err != nil {
-		return nil, err
-	}
 	shape := struct {
 		reviewJSON
 		Card *question `json:"card"`
-	}{newReviewJSON(out), questionOf(l, &out.Entry)}
+	}{newReviewJSON(out), questionOf(out.learner, &out.Entry)}
 	return result(shape, shape, ""), nil
 }
 
@@ -292,7 +288,7 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 		Wrong map[string]string `json:"errors,omitempty"`
 	}{Due: due.String(), Done: []string{}, Wrong: map[string]string{}}
 	for i, id := range a.IDs {
-		_, err := s.Reschedule(ctx, l.Person, id, due, c.Caller.Channel)
+		_, err := s.rescheduleOf(ctx, l, id, due, c.Caller.Channel)
 		switch {
 		case err == nil:
 			out.Done = append(out.Done, id)

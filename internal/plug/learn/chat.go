@@ -31,6 +31,8 @@ type Reply struct {
 	Sources []Source
 	By      string // [ByModel] or [ByComparison]
 	Why     string // why no model answered, in words for a person; empty if one did
+
+	learner *Learner // who asked
 }
 
 // Source is a point that an answer is based on.
@@ -77,14 +79,16 @@ func (s *Service) Ask(ctx context.Context, person, question string, l i18n.Lang)
 	}
 	if err != nil {
 		s.logModel(ctx, "answering a question", err)
-		return quoteSources(relevantSources(question, sources), noModelReason(err, l), l), nil
+		reply := quoteSources(relevantSources(question, sources), noModelReason(err, l), l)
+		reply.learner = who
+		return reply, nil
 	}
 	text = truncateRunes(text, maxAnswerText)
 	if len(sources) == 0 {
 		text = msgUnknown.In(l) + "\n\n" + text
 	}
 	cite(text, sources)
-	return &Reply{Text: text, Sources: sources, By: ByModel}, nil
+	return &Reply{Text: text, Sources: sources, By: ByModel, learner: who}, nil
 }
 
 // askPrompt builds the prompt for an answer. Question and sources come last, as data.

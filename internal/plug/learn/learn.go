@@ -243,13 +243,9 @@ type Learner struct {
 
 // Learner loads a person's profile and decks.
 func (s *Service) Learner(ctx context.Context, person string) (*Learner, error) {
-	row, err := s.Store.Learn.Learner(ctx, person)
+	row, decks, err := s.Store.Learn.LearnerWithDecks(ctx, person)
 	if err != nil {
 		return nil, fmt.Errorf("look up who learns: %w", err)
-	}
-	decks, err := s.Store.Learn.Decks(ctx, person)
-	if err != nil {
-		return nil, fmt.Errorf("look up decks: %w", err)
 	}
 	l := &Learner{Person: person, Decks: decks, Now: s.Now()}
 	if err := json.Unmarshal(row.Settings, &l.Profile); err != nil {

@@ -143,10 +143,11 @@ func (s *Service) Pack(ctx context.Context, person string, days int) (*Pack, err
 	if err != nil {
 		return nil, err
 	}
-	budgets, err := s.budgets(ctx, l)
+	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look up what was done today: %w", err)
 	}
+	budgets := l.budgets(work)
 	out := &Pack{Person: person, Made: l.Now.UnixMilli(), Today: store.DayNum(l.Today),
 		Until: store.DayNum(l.Today) + store.DayNum(days), Calendar: packCalendar(l), Groups: map[string]PackGroup{},
 		Decks: packDecks(l), Cards: []PackCard{}}

@@ -57,6 +57,11 @@ func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]
 	if err != nil {
 		return nil, err
 	}
+	return s.create(ctx, l, drafts)
+}
+
+// create is [Service.Create] for a person who is loaded already.
+func (s *Service) create(ctx context.Context, l *Learner, drafts []Draft) ([]CreateResult, error) {
 	out := make([]CreateResult, len(drafts))
 	var rows []store.NewPoint
 	var at []int
@@ -82,7 +87,7 @@ func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]
 		rows, at = append(rows, n), append(at, i)
 	}
 	if len(rows) > 0 {
-		if err := s.Store.Learn.Add(ctx, person, rows); err != nil {
+		if err := s.Store.Learn.Add(ctx, l.Person, rows); err != nil {
 			return nil, fmt.Errorf("add points: %w", err)
 		}
 	}
@@ -166,18 +171,11 @@ func cleanTags(tags []string) ([]string, error) {
 
 // Get returns a point of a person.
 func (s *Service) Get(ctx context.Context, person, id string) (*Entry, error) {
-	p, err := s.Store.Learn.Point(ctx, person, id)
+	p, plan, err := s.Store.Learn.PointWithPlan(ctx, person, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := s.entries(ctx, []store.Point{p})
-	if err != nil {
-		return nil, err
-	}
-	return &list[0], nil
+	return &Entry{p, plan}, err
 }
 
 // entries joins points with their plans.
@@ -229,6 +227,11 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 	if err != nil {
 		return nil, err
 	}
+	return s.update(ctx, l, id, e)
+}
+
+// update is [Service.Update] for a person who is loaded already.
+func (s *Service) update(ctx context.Context, l *Learner, id string, e Edit) (_ *Entry, err error) {
 	deck := ""
 	if e.Deck != nil {
 		if deck, err = s.findOrAddDeck(ctx, l, *e.Deck); err != nil {
@@ -247,7 +250,7 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 	if id, err = s.updateNote(ctx, l, id, &e); err != nil {
 		return nil, err
 	}
-	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
+	return s.change(ctx, l.Person, id, func(_ context.Context, c *store.PointChange) error {
 		p := &c.Point
 		if e.Question != nil {
 			p.Question = strings.TrimSpace(*e.Question)
@@ -261,7 +264,9 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 		if e.Tags != nil {
 			p.Tags = tags
 		}
-		p.Words = IndexWords(p.Question, p.Answer, p.Tags...)
+		if e.Question != nil || e.Answer != nil || e.Tags != nil {
+			p.Words = IndexWords(p.Question, p.Answer, p.Tags...)
+		}
 		if e.Suspended != nil {
 			p.Suspended = *e.Suspended
 		}

@@ -23,7 +23,9 @@ type QueueFilter struct {
 	// Ahead adds points on their learning steps that are due within [aheadWindow], if nothing else
 	// is left.
 	Ahead bool
-	Count bool // also count the points of the whole filter, with tag and query
+	// Count also counts the points of the whole filter, with tag and query, and leaves kin out of
+	// the counts that will be hidden.
+	Count bool
 }
 
 // aheadWindow is how early a point on its learning steps may be asked when nothing else is due:
@@ -88,12 +90,13 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 			return nil, invalid(msgNoCursor)
 		}
 	}
-	budgets, err := s.budgets(ctx, l)
+	today, err := s.Store.Learn.Today(ctx, l.Person, l.Today)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("count what waits: %w", err)
 	}
+	budgets := l.budgets(today.Work)
 	out := &Queue{Learner: l}
-	if out.Left, err = s.left(ctx, l, f.Deck, budgets); err != nil {
+	if out.Left, err = s.left(ctx, l, f.Deck, budgets, &today, f.Count); err != nil {
 		return nil, err
 	}
 	p := pager{s: s, l: l, f: f, budgets: budgets, used: from.Used}
@@ -286,7 +289,7 @@ func (p *pager) count(ctx context.Context) (int, error) {
 		}
 	}
 	hidden, err := p.s.hiddenKin(ctx, p.l, store.QueueFilter{Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where},
-		slices.Concat(slices.Collect(maps.Values(counted))...))
+		slices.Concat(slices.Collect(maps.Values(counted))...), p.budgets)
 	if err != nil {
 		return 0, err
 	}
@@ -353,12 +356,8 @@ func (l *Learner) fullBudgets() map[string]budget {
 }
 
 // budgets returns what may still be asked today, by group.
-func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, error) {
+func (l *Learner) budgets(work []store.DayWork) map[string]budget {
 	out := l.fullBudgets()
-	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today)
-	if err != nil {
-		return nil, fmt.Errorf("look up what was done today: %w", err)
-	}
 	for _, w := range work {
 		if w.Day != l.Today {
 			continue
@@ -367,32 +366,35 @@ func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, e
 		b := out[g]
 		out[g] = budget{b.New - w.Fresh, b.Reviews - w.Due}
 	}
-	return out, nil
+	return out
 }
 
-// left counts the points left for today.
-func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets map[string]budget) (Remaining, error) {
-	var out Remaining
-	waiting, err := s.Store.Learn.Waiting(ctx, l.Person, l.Today)
-	if err != nil {
-		return out, fmt.Errorf("count what waits: %w", err)
+// waiting returns the points that wait on a day, of one deck if it is not nil.
+func waiting(deck *string, today *store.Today) []store.Count {
+	counts := slices.Clone(today.Waiting)
+	for _, c := range today.Buried {
+		c.N = -c.N
+		counts = append(counts, c)
 	}
-	buried, err := s.Store.Learn.Buried(ctx, l.Person, l.Today)
-	if err != nil {
-		return out, fmt.Errorf("count what waits: %w", err)
-	}
-	for i := range buried {
-		buried[i].N = -buried[i].N
-	}
-	counts := append(waiting, buried...)
 	if deck != nil {
 		counts = slices.DeleteFunc(counts, func(c store.Count) bool { return c.Deck != *deck })
 	}
-	hidden, err := s.hiddenKin(ctx, l, store.QueueFilter{Deck: deck}, counts)
-	if err != nil {
-		return out, err
+	return counts
+}
+
+// left counts the points left for a day. Kin that will be hidden count if kin is not set, which
+// saves looking for them.
+func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets map[string]budget, today *store.Today,
+	kin bool) (Remaining, error) {
+	counts := waiting(deck, today)
+	if kin {
+		hidden, err := s.hiddenKin(ctx, l, store.QueueFilter{Deck: deck}, counts, budgets)
+		if err != nil {
+			return Remaining{}, err
+		}
+		counts = append(counts, hidden...)
 	}
-	return l.within(budgets, append(counts, hidden...)), nil
+	return l.within(budgets, counts), nil
 }
 
 // within returns how many of the counted points are asked within the budgets.

@@ -12,11 +12,14 @@ import (
 // counted as if it had no kin.
 const maxKinScan = 2000
 
+// kinSlack is how many points are looked at besides twice those that may be asked.
+const kinSlack = 100
+
 // hiddenKin returns, as negative counts, the waiting points that will not be asked today because
 // kin of theirs are asked before: so a count of what is left does not fall by several when one
 // point is reviewed.
-func (s *Service) hiddenKin(ctx context.Context, l *Learner, f store.QueueFilter,
-	waiting []store.Count) ([]store.Count, error) {
+func (s *Service) hiddenKin(ctx context.Context, l *Learner, f store.QueueFilter, waiting []store.Count,
+	budgets map[string]budget) ([]store.Count, error) {
 	f.Today, f.Now = l.Today, l.Calendar.StartOf(l.Today+1)
 	sizes := map[store.Queue]int{}
 	for _, c := range waiting {
@@ -25,13 +28,19 @@ func (s *Service) hiddenKin(ctx context.Context, l *Learner, f store.QueueFilter
 	if sizes[store.QueueDay]+sizes[store.QueueNew] == 0 {
 		return nil, nil
 	}
+	// Of queues with a limit only the first points are asked, and nearly all are no kin of others.
+	scans := map[store.Queue]int{store.QueueSteps: maxKinScan, store.QueueDay: kinSlack, store.QueueNew: kinSlack}
+	for _, b := range budgets {
+		scans[store.QueueDay] += 2 * max(b.Reviews, 0)
+		scans[store.QueueNew] += 2 * max(b.New, 0)
+	}
 	var out []store.Count
 	asked := map[string]bool{}
 	for _, f.Queue = range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
 		if sizes[f.Queue] <= 0 {
 			continue
 		}
-		points, err := s.Store.Learn.KinQueued(ctx, l.Person, f, maxKinScan)
+		points, err := s.Store.Learn.KinQueued(ctx, l.Person, f, min(scans[f.Queue], maxKinScan))
 		if err != nil {
 			return nil, fmt.Errorf("look up the kin of what waits: %w", err)
 		}
@@ -61,7 +70,11 @@ func (s *Service) NextDay(ctx context.Context, l *Learner) (day store.Day, n int
 	leftOn := func(day store.Day) (int, error) {
 		then := *l
 		then.Today = day
-		left, err := s.left(ctx, &then, nil, budgets)
+		today, err := s.Store.Learn.Today(ctx, l.Person, day)
+		if err != nil {
+			return 0, fmt.Errorf("count what waits: %w", err)
+		}
+		left, err := s.left(ctx, &then, nil, budgets, &today, true)
 		return left.Total(), err
 	}
 	day = l.Today + 1

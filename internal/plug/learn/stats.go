@@ -67,22 +67,19 @@ func (s *Service) Stats(ctx context.Context, person string, days, back int) (*St
 		return nil, err
 	}
 	days = min(max(days, 1), maxForecastDays)
-	budgets, err := s.budgets(ctx, l)
+	f, err := s.Store.Learn.Figures(ctx, person, l.Today, l.Today-maxStreakDays, l.Today+store.Day(days)-1)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look up statistics: %w", err)
 	}
 	out := &Stats{Today: l.Today, Zone: l.Calendar.Zone.String(),
 		DayStart: fmt.Sprintf("%02d:%02d", int(l.Calendar.Start.Hours()), int(l.Calendar.Start.Minutes())%60)}
-	if out.Left, err = s.left(ctx, l, nil, budgets); err != nil {
+	if out.Left, err = s.left(ctx, l, nil, l.budgets(f.Work), &f.Today, true); err != nil {
 		return nil, err
 	}
-	if err := s.deckStats(ctx, l, out); err != nil {
-		return nil, err
-	}
-	if err := s.forecast(ctx, l, out, days); err != nil {
-		return nil, err
-	}
-	return out, s.history(ctx, l, out, back)
+	out.countDecks(l, f.Totals, f.Waiting)
+	out.forecast(l, f.Due, days)
+	out.history(l, f.Days, back)
+	return out, nil
 }
 
 // Decks lists a person's decks with their points to review, the default deck first.
@@ -91,30 +88,27 @@ func (s *Service) Decks(ctx context.Context, person string) (*Learner, []DeckSta
 	if err != nil {
 		return nil, nil, err
 	}
+	totals, err := s.Store.Learn.Totals(ctx, person)
+	if err != nil {
+		return nil, nil, err
+	}
+	waiting, err := s.Store.Learn.Waiting(ctx, person, l.Today)
 	var out Stats
-	err = s.deckStats(ctx, l, &out)
+	out.countDecks(l, totals, waiting)
 	return l, out.Decks, err
 }
 
-func (s *Service) deckStats(ctx context.Context, l *Learner, out *Stats) error {
+func (out *Stats) countDecks(l *Learner, totals, waiting []store.Count) {
 	at := map[string]int{}
 	for i, d := range append([]store.Deck{{Name: DefaultDeck}}, l.Decks...) {
 		at[d.ID] = i
 		out.Decks = append(out.Decks, DeckStats{ID: d.ID, Name: d.Name, Settings: l.Settings(d.ID), Own: d.Settings})
-	}
-	totals, err := s.Store.Learn.Totals(ctx, l.Person)
-	if err != nil {
-		return err
 	}
 	for _, c := range totals {
 		out.Points += c.N
 		if i, ok := at[c.Deck]; ok {
 			out.Decks[i].Points += c.N
 		}
-	}
-	waiting, err := s.Store.Learn.Waiting(ctx, l.Person, l.Today)
-	if err != nil {
-		return err
 	}
 	for _, c := range waiting {
 		i, ok := at[c.Deck]
@@ -126,40 +120,25 @@ func (s *Service) deckStats(ctx context.Context, l *Learner, out *Stats) error {
 			out.Decks[i].Due += c.N
 		}
 	}
-	return nil
 }
 
-func (s *Service) forecast(ctx context.Context, l *Learner, out *Stats, days int) error {
-	last := l.Today + store.Day(days) - 1
-	counts, err := s.Store.Learn.Forecast(ctx, l.Person, 0, last)
-	if err != nil {
-		return err
-	}
+func (out *Stats) forecast(l *Learner, due []store.Count, days int) {
 	out.Forecast = make([]ForecastDay, days)
 	for i := range out.Forecast {
 		out.Forecast[i].Day = l.Today + store.Day(i)
 	}
-	for _, c := range counts {
+	for _, c := range due {
 		out.Forecast[max(c.Day-l.Today, 0)].Due += c.N
 	}
-	return nil
 }
 
 // maxStreakDays limits how far back a streak is counted, in days.
 const maxStreakDays = 3660
 
-func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int) error {
-	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today-maxStreakDays)
-	if err != nil {
-		return err
-	}
-	byDay := map[store.Day]store.DayWork{}
-	for _, w := range work {
-		sum := byDay[w.Day]
-		sum.Fresh, sum.Again, sum.Hard, sum.Good, sum.Easy = sum.Fresh+w.Fresh, sum.Again+w.Again, sum.Hard+w.Hard,
-			sum.Good+w.Good, sum.Easy+w.Easy
-		sum.Took += w.Took
-		byDay[w.Day] = sum
+func (out *Stats) history(l *Learner, days []store.DayWork, back int) {
+	byDay := make(map[store.Day]store.DayWork, len(days))
+	for _, w := range days {
+		byDay[w.Day] = w
 	}
 	today := byDay[l.Today]
 	out.Done = DoneToday{Reviews: today.Reviews(), New: today.Fresh, Again: today.Again,
@@ -189,7 +168,6 @@ func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int)
 			out.History = append(out.History, HistoryEntry{Day: d, Reviews: w.Reviews(), Again: w.Again})
 		}
 	}
-	return nil
 }
 
 // Waiting counts a person's points by deck and state, as far as they are due until a day.
