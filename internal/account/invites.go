@@ -79,6 +79,9 @@ func (s *Service) CheckInvite(ctx context.Context, token, peer string) (store.Pe
 	if err != nil {
 		return store.Person{}, i, fmt.Errorf("look up who has invited a node: %w", err)
 	}
+	if !person.Paused.IsZero() {
+		return store.Person{}, i, ErrPaused
+	}
 	return person, i, nil
 }
 

@@ -252,6 +252,9 @@ func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, erro
 	if err != nil {
 		return Paired{}, fmt.Errorf("look up the owner of a peer: %w", err)
 	}
+	if !person.Paused.IsZero() {
+		return Paired{}, ErrPaused
+	}
 	scopes := k.Scopes
 	if person.Role != RoleAdmin {
 		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return scope == OperatorAdmin })

@@ -78,6 +78,9 @@ func (s *Service) AcceptWelcome(ctx context.Context, secret, password string, by
 	case err != nil:
 		return "", p, fmt.Errorf("accept an invitation: %w", err)
 	}
+	if err := s.SignOutOthers(ctx, p.ID, ""); err != nil { // the access of programs, too
+		return "", p, err
+	}
 	steps, err := s.SecondSteps(ctx, p.ID)
 	if err != nil || steps.Any() {
 		return "", p, err

@@ -160,7 +160,7 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 			}
 			next(w, r.WithContext(s.Tracer.Continue(ctx, s.Tracer.LinkOf(r.Header))), c)
 		case errors.Is(err, errForeign) || account.Refused(err):
-			tooMany := s.Guard.Refuse(s.Address(r))
+			tooMany := !errors.Is(err, account.ErrPaused) && s.Guard.Refuse(s.Address(r))
 			s.Logger.WarnContext(r.Context(), "a key was refused", "channel", "api", "cause", err,
 				"address", s.Address(r))
 			if tooMany {
@@ -171,6 +171,11 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			if o.basic {
 				w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
+			}
+			if errors.Is(err, account.ErrPaused) {
+				wanted := control.MsgPaused.In(lang(r))
+				fail(w, problem.Unauthorized, wanted)
+				return
 			}
 			fail(w, problem.Unauthorized, wanted)
 		default:

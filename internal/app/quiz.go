@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -66,10 +67,11 @@ func tellStep(ctx context.Context, h *hub.Hub, glasses *rokid.Handler, n quiz.No
 // keyAllowsLearn reports whether the key of a turn allows the tools that correspond to the quiz: to
 // get questions and answers, to submit reviews, and to create points.
 func keyAllowsLearn(h *hub.Hub, bot store.Bot, turn *talk.Turn) bool {
-	if turn.BotOnly || turn.KeyRules == "" {
+	person := cmp.Or(turn.ActsFor, bot.Owner)
+	if l := h.LimitsOf(person); turn.BotOnly || turn.KeyRules == "" && len(l.AllowTools)+len(l.DenyTools) == 0 {
 		return !turn.BotOnly
 	}
-	v, err := h.View(bot.Owner, hub.JoinRules("", turn.KeyRules))
+	v, err := h.View(person, hub.JoinRules("", turn.KeyRules))
 	if err != nil {
 		return false
 	}

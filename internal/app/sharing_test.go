@@ -75,6 +75,13 @@ func TestSharedBotCalls(t *testing.T) {
 	ask(kids, able, "call lamp_on", "lamp_on")
 	ask(kids, able, "call ear_record")
 	ask(kids, able, "call toy_beep")
+	// Also behind a lent tool that asks a bot, which acts for its owner.
+	change(http.MethodPatch, "bots/"+relay, map[string]any{"settings": map[string]any{"lend_tools": "send_message"}})
+	only := strconv.FormatInt(k.only.Number, 10)
+	change(http.MethodPatch, "bots/"+only, map[string]any{"settings": map[string]any{"allow_tools": "lamp_*,ear_*"}})
+	change(http.MethodPatch, "bots/"+relay, map[string]any{"settings": map[string]any{"allow_tools": ""}})
+	ask(kids, relay, "ask "+only+": call lamp_on", "lamp_on")
+	ask(kids, relay, "ask "+only+": call ear_record")
 	_, text := k.do(kids, http.MethodPost, "tools/toy_beep/call",
 		map[string]any{"arguments": map[string]string{"tag": "direct"}})
 	if len(k.called("direct")) > 0 || !strings.Contains(text, "toy_beep") {
@@ -112,6 +119,27 @@ func TestSharedBotCalls(t *testing.T) {
 		t.Errorf("the turns of the kid: %s", text)
 	}
 
+	// Their owner sees that a shared bot was asked, by whom, and not what.
+	var turns control.TurnPage
+	_, text = k.do(kids, http.MethodGet, "turns?limit=1", nil)
+	k.must(json.Unmarshal([]byte(text), &turns))
+	if status, text := k.do(adas, http.MethodGet, "turns/"+turns.Turns[0].Turn, nil); status != http.StatusOK ||
+		!strings.Contains(text, `"owner_name":"kid"`) || strings.Contains(text, "tag") {
+		t.Errorf("the owner sees of a turn: %d %s", status, text)
+	}
+	// An account whose limits are no good is not opened.
+	for _, body := range []map[string]any{
+		{"name": "eve", "limits": map[string]any{"deny_tools": []string{"bad pattern"}}},
+		{"name": "eve", "role": "admin", "limits": map[string]any{"shared_only": true}},
+		{"name": "eve", "bots": []string{"nobody's"}},
+	} {
+		if status, text := k.do(adas, http.MethodPost, "people", body); status == http.StatusOK {
+			t.Errorf("%v: %s", body, text)
+		}
+	}
+	if _, err := k.base.Store.People.ByName(ctx, "eve"); err == nil {
+		t.Error("an account was opened without its limits")
+	}
 	change(http.MethodPatch, "people/"+kid.ID, map[string]any{"paused": true})
 	if status, _ := k.do(kids, http.MethodGet, "bots", nil); status != http.StatusUnauthorized {
 		t.Errorf("a key of who is paused: %d", status)

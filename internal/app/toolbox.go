@@ -80,7 +80,8 @@ func (t botToolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, []hu
 	lent := c.Rules()
 	lent.Allow = c.LendTools
 	caller.Person, caller.Actor = t.bot.Owner, turn.ActsFor
-	add(lent, hub.JoinRules("", bound, hub.LimitRules(b.LimitsOf(turn.ActsFor))))
+	caller.KeyRules = hub.JoinRules("", bound, hub.LimitRules(b.LimitsOf(turn.ActsFor)))
+	add(lent, caller.KeyRules)
 	return b, out, nil
 }
 

@@ -47,7 +47,7 @@ func TestFamily(t *testing.T) {
 	form := url.Values{"name": {"ben"}, "role": {"member"}, "lang": {"en"}, "by": {"link"}, "bots": {number},
 		"shared_only": {"on"}, "questions": {"many"}, "deny_tools": {"*_camera*"}}
 	if a = r.post("/settings/people/new", form); a.StatusCode != http.StatusUnprocessableEntity ||
-		!strings.Contains(a.text, "are a number") || !strings.Contains(a.text, "*_camera*") {
+		!strings.Contains(a.text, "number above 0") || !strings.Contains(a.text, "*_camera*") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	form.Set("questions", "20")
@@ -104,7 +104,7 @@ func TestFamily(t *testing.T) {
 			t.Errorf("%s: %d", path, a.StatusCode)
 		}
 	}
-	if a = ben.post("/bots/"+number+"/share", url.Values{"with": {"everybody"}}); a.StatusCode != http.StatusNotFound {
+	if a = ben.post("/bots/"+number+"/share", url.Values{"everybody": {"on"}}); a.StatusCode != http.StatusNotFound {
 		t.Errorf("ben shares the bot: %d", a.StatusCode)
 	}
 	if a = ben.post("/keys", url.Values{"name": {"k"}, "scopes": {"mcp"}}); a.StatusCode == http.StatusOK {
@@ -143,6 +143,10 @@ func TestFamily(t *testing.T) {
 	r.post(person+"/uninvite", nil)
 	if a = ben.get(link); a.StatusCode != http.StatusNotFound {
 		t.Errorf("a link that is withdrawn: %d", a.StatusCode)
+	}
+	if a = r.post(person+"/invite", nil); strings.Contains(r.as(r.browser()).get(inviteLink.FindString(a.text)).text,
+		"Welcome") {
+		t.Error("who has a password is welcomed as if they were new")
 	}
 	events, err := r.Store.AdminEvents.Newest(t.Context(), "", 50)
 	if err != nil {
@@ -184,9 +188,9 @@ func TestShareOnPage(t *testing.T) {
 		ben  bool
 		eve  bool
 	}{
-		{url.Values{"with": {"people"}, "users": {"ben"}}, true, false},
-		{url.Values{"with": {"everybody"}}, true, true},
-		{url.Values{"with": {""}, "users": {"ben"}}, false, false},
+		{url.Values{"users": {"ben"}}, true, false},
+		{url.Values{"everybody": {"on"}, "users": {"ben"}}, true, true},
+		{nil, false, false},
 	} {
 		if a := r.post(at+"/share", c.form); a.StatusCode != http.StatusOK || !strings.Contains(a.text, "It holds at once") {
 			t.Errorf("%v: %d", c.form, a.StatusCode)
@@ -197,7 +201,7 @@ func TestShareOnPage(t *testing.T) {
 			}
 		}
 	}
-	if a := r.post(at+"/share", url.Values{"with": {"people"}, "users": {"nobody"}}); a.StatusCode != http.StatusNotFound &&
+	if a := r.post(at+"/share", url.Values{"users": {"nobody"}}); a.StatusCode != http.StatusNotFound &&
 		!strings.Contains(a.text, "nobody") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}

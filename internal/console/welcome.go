@@ -15,6 +15,8 @@ import (
 const (
 	msgWelcome      = i18n.Message("Welcome, %s")
 	msgWelcomeTold  = i18n.Message("%s made an account for you on this Patchbay. Choose a password, and you are in. You sign in with the name %s from then on.")
+	msgNewPassword  = i18n.Message("A new password for %s")
+	msgNewTold      = i18n.Message("%s made this link for you. Choose a new password, and you are in. All that you have here is as it was; you sign in with the name %s.")
 	msgWelcomeBy    = i18n.Message("Whoever runs it")
 	msgWelcomeGo    = i18n.Message("Choose it, and sign in")
 	msgWelcomeGone  = i18n.Message("This invitation is used, withdrawn or too old. Ask for another one.")
@@ -23,6 +25,7 @@ const (
 
 // welcome is the data of the page for somebody who is invited.
 type welcome struct {
+	Title, Told    string
 	Name, By, Path string
 	Wrong          string
 	Gone           string // why there is no form
@@ -34,10 +37,16 @@ func (s *Server) welcomePage(v *page.Visit) { s.showWelcome(v, http.StatusOK, ""
 // showWelcome shows the form with an error, or says why there is none.
 func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 	w := welcome{Path: control.WelcomePath + v.PathValue("secret"), Wrong: wrong}
+	if onlyOIDC(v) {
+		w.Title, w.Gone = v.Text(msgSignIn), v.Text(msgNoPasswords)
+		v.Render(http.StatusForbidden, welcomePage(v, w))
+		return
+	}
 	p, i, err := s.Accounts.Welcomed(v.Context(), v.PathValue("secret"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrNotInvited):
-		s.countRefused(v, "welcome", "")
+		s.signIns.WithLabelValues("refused").Inc()
+		s.Logger.WarnContext(v.Context(), "a sign-in was refused", "form", "welcome", "address", s.Address(v.Request))
 		status, w.Gone = http.StatusNotFound, v.Text(msgWelcomeGone)
 	case errors.Is(err, account.ErrPaused):
 		status, w.Gone = http.StatusForbidden, v.Text(hub.MsgPaused)
@@ -50,17 +59,28 @@ func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 		if by, err := s.Control.Hub.Store.People.ByID(v.Context(), i.By); err == nil {
 			w.By = by.Name
 		}
+		if w.Title, w.Told = v.Text(msgWelcome, w.Name), v.Text(msgWelcomeTold, w.By, w.Name); p.Password != "" {
+			w.Title, w.Told = v.Text(msgNewPassword, w.Name), v.Text(msgNewTold, w.By, w.Name)
+		}
+	}
+	if w.Gone != "" {
+		w.Title = v.Text(msgSignIn)
 	}
 	v.Render(status, welcomePage(v, w))
 }
 
 // acceptInvitation sets the password, and signs the visitor in.
 func (s *Server) acceptInvitation(v *page.Visit) {
+	if onlyOIDC(v) {
+		s.showWelcome(v, http.StatusForbidden, "")
+		return
+	}
 	token, p, err := s.Accounts.AcceptWelcome(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
 	switch {
-	case errors.Is(err, account.ErrNotInvited), errors.Is(err, account.ErrPaused), errors.Is(err, account.ErrTries),
-		errors.Is(err, account.ErrBusy):
-		s.showWelcome(v, http.StatusConflict, "")
+	case errors.Is(err, account.ErrNotInvited):
+		s.showWelcome(v, http.StatusNotFound, "")
+		return
+	case s.handleUnchecked(v, err, func(status int, text string) { s.showWelcome(v, status, text) }):
 		return
 	case err != nil:
 		if _, ok := errors.AsType[*i18n.Error](err); !ok {

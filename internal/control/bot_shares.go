@@ -125,37 +125,66 @@ func (s *Service) personBots(ctx context.Context, p store.Person) ([]PersonBot, 
 	return out, nil
 }
 
+// botsToShare returns the numbers of bots, given by number or name, that can be shared with a
+// person, sorted: without those that the person may ask anyway.
+func (s *Service) botsToShare(ctx context.Context, c Caller, p store.Person, refs []string) ([]int64, error) {
+	people, err := s.Hub.Store.People.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	numbers := []int64{}
+	for _, ref := range refs {
+		b, err := s.FindBot(ctx, c, ref)
+		if err != nil {
+			return nil, err
+		}
+		owned := slices.ContainsFunc(people, func(x store.Person) bool {
+			return x.ID == b.Owner && x.Role == account.RoleAdmin
+		})
+		switch {
+		case !owned && b.Owner != p.ID:
+			return nil, problem.New(problem.Denied, msgShareBotOwner)
+		case b.Owner != p.ID && !b.Everybody && !slices.Contains(numbers, b.Number):
+			numbers = append(numbers, b.Number)
+		}
+	}
+	if len(numbers) > maxShares {
+		return nil, problem.New(problem.Invalid, msgShareMost, maxShares)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
 // setPersonBots has a person ask these bots, by number or name, and those that are shared with
 // everybody, and no others.
 func (s *Service) setPersonBots(ctx context.Context, c Caller, p store.Person, refs []string) error {
+	numbers, err := s.botsToShare(ctx, c, p, refs)
+	if err != nil {
+		return err
+	}
 	have, err := s.personBots(ctx, p)
 	if err != nil {
 		return err
 	}
-	var numbers []int64
-	about := ""
-	for _, ref := range refs {
-		b, err := s.FindBot(ctx, c, ref)
-		if err != nil {
-			return err
+	was := []int64{}
+	for _, b := range have {
+		if b.Shared && !b.Everybody {
+			was = append(was, b.ID)
 		}
-		i := slices.IndexFunc(have, func(x PersonBot) bool { return x.ID == b.Number })
-		switch {
-		case b.Owner == p.ID || i >= 0 && have[i].Everybody || slices.Contains(numbers, b.Number): // may ask it anyway
-		case i < 0:
-			return problem.New(problem.Denied, msgShareBotOwner)
-		default:
-			numbers = append(numbers, b.Number)
-			about += " #" + strconv.FormatInt(b.Number, 10)
-		}
+	}
+	if slices.Equal(was, numbers) {
+		return nil
 	}
 	if err := s.Hub.Store.Bots.SetShared(ctx, p.ID, numbers); err != nil {
 		return err
 	}
-	event := EventBotShared
-	if len(numbers) == 0 {
-		event = EventBotUnshared
+	event, about := EventBotShared, p.Name+":"
+	for _, n := range numbers {
+		about += " #" + strconv.FormatInt(n, 10)
 	}
-	s.RecordAdminEvent(ctx, c, event, p.Name+":"+about)
+	if len(numbers) == 0 {
+		event, about = EventBotUnshared, p.Name
+	}
+	s.RecordAdminEvent(ctx, c, event, about)
 	return nil
 }

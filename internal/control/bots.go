@@ -362,7 +362,7 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 // useOriginalToolNames has settings of a bot name tools by their original names.
 func (s *Service) useOriginalToolNames(owner string, before hub.Common, set SettingTexts) {
 	for name, had := range map[string][]string{"allow_tools": before.AllowTools, "deny_tools": before.DenyTools,
-		"dangerous_tools": before.DangerousTools} {
+		"dangerous_tools": before.DangerousTools, "lend_tools": before.LendTools} {
 		text := set[name]
 		var list []string
 		if json.Unmarshal([]byte(text), &list) != nil { // as programs send it

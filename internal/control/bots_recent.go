@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // recentTurns is the number of turns of a bot that [BotRecent] summarizes.
@@ -75,6 +76,7 @@ func summarizeRecent(c Caller, list []store.Trace) *BotRecent {
 			firsts = append(firsts, t.First)
 		}
 		switch {
+		case t.Code == string(talk.NotAllowed): // nothing is wrong with the bot
 		case t.Outcome == "failed":
 			out.Failed++
 			if out.Failure == nil {

@@ -135,7 +135,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	}
 	conversations := s.Hub.Store.Conversations
 	if out.Conversation == "" {
-		out.Conversation, err = s.latestConversation(ctx, b, t.Person)
+		out.Conversation, err = s.latestConversation(ctx, c, b, t.Person)
 		if errors.Is(err, store.ErrNotFound) {
 			out.Conversation = NewConversation()
 			return out, nil
@@ -158,7 +158,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	}
 	if err == nil {
 		t.Conversation = out.Conversation
-		out.Failures, err = s.failedTurns(ctx, b, t, out.Exchanges, out.Ongoing)
+		out.Failures, err = s.failedTurns(ctx, c, b, t, out.Exchanges, out.Ongoing)
 	}
 	return out, err
 }

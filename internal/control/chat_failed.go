@@ -30,9 +30,9 @@ type FailedTurn struct {
 // failedTurns returns the questions of a conversation that have no exchange, because no answer
 // came, oldest first. Turns before the oldest of a full list of exchanges are left out, as older
 // exchanges are.
-func (s *Service) failedTurns(ctx context.Context, b store.Bot, t hub.ConversationRef,
+func (s *Service) failedTurns(ctx context.Context, c Caller, b store.Bot, t hub.ConversationRef,
 	exchanges []store.Exchange, ongoing []hub.ActiveTurn) ([]FailedTurn, error) {
-	list, err := s.Hub.Store.Traces.FailedOf(ctx, b.Owner, b.Number, t.Person, t.Conversation, maxChatTurns)
+	list, err := s.Hub.Store.Traces.FailedOf(ctx, turnsOwner(c, b), b.Number, t.Person, t.Conversation, maxChatTurns)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +59,14 @@ func (s *Service) failedTurns(ctx context.Context, b store.Bot, t hub.Conversati
 	return out, nil
 }
 
+// turnsOwner returns to whom the turns of a caller with a bot belong.
+func turnsOwner(c Caller, b store.Bot) string {
+	if isShared(c, b) {
+		return c.Person
+	}
+	return b.Owner
+}
+
 // failedEnding returns how a turn without an exchange ended; nil: it was answered after its asker
 // had disconnected, and the answer is deleted.
 func failedEnding(tr store.Trace) error {
@@ -70,8 +78,8 @@ func failedEnding(tr store.Trace) error {
 
 // latestConversation returns the person's most recent conversation with a bot, be it that nothing
 // in it was answered, or [store.ErrNotFound].
-func (s *Service) latestConversation(ctx context.Context, b store.Bot, person string) (string, error) {
-	past, err := s.pastConversations(ctx, b, person, 1)
+func (s *Service) latestConversation(ctx context.Context, c Caller, b store.Bot, person string) (string, error) {
+	past, err := s.pastConversations(ctx, c, b, person, 1)
 	if err == nil && len(past) == 0 {
 		err = store.ErrNotFound
 	}
@@ -83,13 +91,13 @@ func (s *Service) latestConversation(ctx context.Context, b store.Bot, person st
 
 // pastConversations lists a person's conversations with a bot, the last one first: also those in
 // which nothing was answered.
-func (s *Service) pastConversations(ctx context.Context, b store.Bot, person string,
+func (s *Service) pastConversations(ctx context.Context, c Caller, b store.Bot, person string,
 	limit int) ([]store.PastConversation, error) {
 	past, err := s.Hub.Store.Conversations.Past(ctx, b.Number, person, limit)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := s.Hub.Store.Traces.FailedOf(ctx, b.Owner, b.Number, person, "", maxChatTurns)
+	failed, err := s.Hub.Store.Traces.FailedOf(ctx, turnsOwner(c, b), b.Number, person, "", maxChatTurns)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ const pastChats = 30
 // PastChats lists the caller's conversations with a bot that is theirs, as FindBot or Chat returned
 // it, the last one first.
 func (s *Service) PastChats(ctx context.Context, c Caller, b store.Bot) ([]store.PastConversation, error) {
-	return s.pastConversations(ctx, b, conversationOf(c, b, "").Person, pastChats)
+	return s.pastConversations(ctx, c, b, conversationOf(c, b, "").Person, pastChats)
 }
 
 // TurnCall is a call of a tool by a bot in a turn.

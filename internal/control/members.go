@@ -271,6 +271,13 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 	if !i18n.IsLanguage(i18n.Lang(in.Lang)) {
 		return AddedPerson{}, noLang(in.Lang)
 	}
+	// An account that could not be limited would have no limits.
+	if err := checkLimits(in.Role, in.Limits); err != nil {
+		return AddedPerson{}, err
+	}
+	if _, err := s.botsToShare(ctx, c, store.Person{}, in.Bots); err != nil {
+		return AddedPerson{}, err
+	}
 	made := ""
 	if in.Password == "" && !in.NoPassword && !in.Invite {
 		made = generatePassword()
@@ -342,7 +349,7 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 			return Person{}, err
 		}
 	}
-	if c.Admin = c.Admin && (was.ID != c.Person || was.Role == account.RoleAdmin); !c.Admin {
+	if was.ID == c.Person && was.Role != account.RoleAdmin {
 		return was, nil // who is no admin any more sees no accounts
 	}
 	return s.Member(ctx, c, in.PersonRef)

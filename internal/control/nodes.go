@@ -199,6 +199,11 @@ func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.Raw
 	if a.Action == PairInvite && !c.Ends.IsZero() {
 		return nil, problem.New(problem.Denied, msgInviteEnds)
 	}
+	if a.Action == PairInvite || a.Action == PairApprove {
+		if err := s.mayAdd(c); err != nil {
+			return nil, err
+		}
+	}
 	out, err := s.Nodes(ctx, a)
 	if act := nodeActions[a.Action]; act != "" && err == nil {
 		s.RecordAdminEvent(ctx, c, act, strings.TrimSpace(a.Node+a.Request+" "+a.Name))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/seal"
@@ -114,6 +115,9 @@ func (s *Service) Me(ctx context.Context, c Caller, _ Empty) (Person, error) {
 		return Person{}, err
 	}
 	list, err := s.withSignIns(ctx, p)
+	if err == nil && p.Limits.Questions > 0 {
+		list[0].Asked, err = s.Hub.Store.People.QuestionsAsked(ctx, p.ID, hub.Today(p, time.Now()))
+	}
 	return list[0], err
 }
 

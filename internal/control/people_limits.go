@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 const (
 	msgAdminLimits = i18n.Message("An administrator has no limits. Make them a member first.")
 	msgPauseSelf   = i18n.Message("You cannot pause yourself; another administrator can.")
-	msgSharedOnly  = i18n.Message("Your account uses what is shared with it. Whoever runs Patchbay adds bots, tool servers, programs and keys for you.")
 	msgQuestions   = i18n.Message("Questions in a day are a number from 0, which is no limit, to %d.")
 	msgNotInvited  = i18n.Message("There is no invitation for %s.")
 )
@@ -25,7 +25,7 @@ const (
 const MsgPaused = hub.MsgPaused
 
 // MsgSharedOnly tells people that they may add nothing.
-const MsgSharedOnly = i18n.Message("Your account uses what is shared with it. Whoever runs Patchbay adds bots, tool servers, programs and keys for you.")
+const MsgSharedOnly = i18n.Message("Your account uses what is shared with it. It may add no bots, tool servers, nodes, programs or keys. Whoever runs Patchbay can add them for you.")
 
 // PersonLimits bound what a person may do.
 type PersonLimits = store.PersonLimits
@@ -41,19 +41,30 @@ func (s *Service) mayAdd(c Caller) error {
 	return nil
 }
 
+// checkLimits reports limits that a person of some role cannot have.
+func checkLimits(role string, l store.PersonLimits) error {
+	rules := hub.Rules{Allow: l.AllowTools, Deny: l.DenyTools}
+	switch {
+	case role == account.RoleAdmin && !l.IsZero():
+		return problem.New(problem.Conflict, msgAdminLimits)
+	case l.Questions < 0 || l.Questions > maxQuestions:
+		return problem.New(problem.Invalid, msgQuestions, maxQuestions)
+	}
+	if err := rules.Validate(); err != nil {
+		return problem.Wrap(problem.Invalid, err)
+	}
+	return nil
+}
+
 // setLimits sets what a person may do.
 func (s *Service) setLimits(ctx context.Context, c Caller, p store.Person, l store.PersonLimits) error {
 	l.AllowTools, l.DenyTools = s.originalNames(p.ID, p.Limits.AllowTools, l.AllowTools),
 		s.originalNames(p.ID, p.Limits.DenyTools, l.DenyTools)
-	switch rules := (hub.Rules{Allow: l.AllowTools, Deny: l.DenyTools}); {
-	case p.Role == account.RoleAdmin && !l.IsZero():
-		return problem.New(problem.Conflict, msgAdminLimits)
-	case l.Questions < 0 || l.Questions > maxQuestions:
-		return problem.New(problem.Invalid, msgQuestions, maxQuestions)
-	default:
-		if err := rules.Validate(); err != nil {
-			return problem.Wrap(problem.Invalid, err)
-		}
+	if err := checkLimits(p.Role, l); err != nil {
+		return err
+	}
+	if reflect.DeepEqual(l, p.Limits) {
+		return nil
 	}
 	if err := s.Hub.Store.People.SetLimits(ctx, p.ID, l); err != nil {
 		return err

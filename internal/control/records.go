@@ -168,11 +168,17 @@ type TurnDetail struct {
 	Recording *store.Recording `json:"recording,omitempty"`
 }
 
-// findTurn returns the trace of a turn of one of the caller's bots.
+// findTurn returns the trace of a turn of the caller, or of somebody with whom the caller shares
+// the bot.
 func (s *Service) findTurn(ctx context.Context, c Caller, turn string) (t store.Trace, err error) {
 	t, err = s.Hub.Store.Traces.ByTurn(ctx, turn)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
-		c.Only != 0 && t.Bot != c.Only) {
+	missing := errors.Is(err, store.ErrNotFound)
+	if err == nil && c.Owner() != "" && t.Owner != c.Owner() {
+		var b store.Bot
+		b, err = s.Hub.Store.Bots.ByNumber(ctx, t.Bot)
+		missing = errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != c.Owner()
+	}
+	if missing || err == nil && c.Only != 0 && t.Bot != c.Only {
 		return t, problem.New(problem.NotFound, msgNoTurn)
 	}
 	return t, err

@@ -45,7 +45,7 @@ func (h *Hub) admit(ctx context.Context, bot store.Bot, turn *talk.Turn) *talk.F
 		if err == nil && !shared {
 			var p store.Person
 			p, err = h.Store.People.ByID(ctx, asker)
-			if errors.Is(err, store.ErrNotFound) || err == nil && p.Role != roleAdmin {
+			if errors.Is(err, store.ErrNotFound) || err == nil && (p.Role != roleAdmin || !isOperated(turn.Channel)) {
 				return refuse(msgNotShared.In(turn.Lang), "the bot is not shared with "+asker)
 			}
 		}
@@ -56,14 +56,18 @@ func (h *Hub) admit(ctx context.Context, bot store.Bot, turn *talk.Turn) *talk.F
 			turn.ActsFor = asker
 		}
 	}
-	if !h.restriction(asker).Paused.IsZero() {
+	if h.IsPaused(asker) {
 		return refuse(MsgPaused.In(turn.Lang), "the account is paused: "+asker)
 	}
-	if !h.restriction(bot.Owner).Paused.IsZero() {
+	if h.IsPaused(bot.Owner) {
 		return refuse(msgOwnerPaused.In(turn.Lang), "the owner of the bot is paused: "+bot.Owner)
 	}
 	return nil
 }
+
+// isOperated reports whether an administrator who asks through a channel may ask the bots of all,
+// as whoever runs the installation: the console and the command line.
+func isOperated(channel string) bool { return channel == "console" || channel == "cli" }
 
 func refuse(told, cause string) *talk.Failure {
 	return &talk.Failure{Code: talk.NotAllowed, Told: told, Cause: cause}
@@ -129,9 +133,12 @@ func LimitRules(l store.PersonLimits) string {
 // LimitsOf returns what a person may do, as this instance knows it.
 func (h *Hub) LimitsOf(person string) store.PersonLimits { return h.restriction(person).Limits }
 
-// checkPaused refuses the calls of people who are paused.
-func (h *Hub) checkPaused(person string) error {
-	if h.restriction(person).Paused.IsZero() {
+// IsPaused reports whether an account is paused, as this instance knows it.
+func (h *Hub) IsPaused(person string) bool { return !h.restriction(person).Paused.IsZero() }
+
+// checkPaused refuses the calls of, and for, people who are paused.
+func (h *Hub) checkPaused(who *Access) error {
+	if !h.IsPaused(who.Person) && !h.IsPaused(who.Actor) {
 		return nil
 	}
 	return tool.Fail(tool.Denied, "The account is paused.", nil)

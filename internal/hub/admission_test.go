@@ -53,8 +53,18 @@ func TestSharedBot(t *testing.T) {
 	if len(traces) != 3 || owners["kid"] != 1 || owners[r.Person.ID] != 2 {
 		t.Errorf("the turns belong to %v", owners)
 	}
-	// Who may not ask any more keeps what they said, until they delete it.
+	// An administrator asks bots of others in the console and on the command line, as their owner. A
+	// board of theirs does not.
+	must(t, r.Store.People.SetRole(ctx, "kid", "admin", "admin"))
 	must(t, r.Store.Bots.Share(ctx, bot.Number, false, nil))
+	turn := ask(bot, "from a board")
+	turn.Asker, turn.Channel = "kid", "xiaozhi"
+	wantCode(t, r.Hub.Answer(ctx, turn, newRecorder().emit), talk.NotAllowed)
+	turn = ask(bot, "from the console")
+	turn.Asker, turn.Channel, turn.Person = "kid", "console", ""
+	must(t, r.Hub.Answer(ctx, turn, newRecorder().emit))
+	must(t, r.Store.People.SetRole(ctx, "kid", "member", "admin"))
+	// Who may not ask any more keeps what they said, until they delete it.
 	wantCode(t, askAs("kid"), talk.NotAllowed)
 	if n, err := r.Store.Conversations.Forget(ctx, r.Person.ID, 0); n != 2 || err != nil {
 		t.Errorf("the owner deleted %d exchanges, %v", n, err)

@@ -148,7 +148,7 @@ func (h *Hub) authorize(ctx context.Context, who Access,
 	if err != nil {
 		return v, nil, err
 	}
-	if err := h.checkPaused(who.Person); err != nil {
+	if err := h.checkPaused(&who); err != nil {
 		return v, nil, err
 	}
 	if who.Depth > maxDepth {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 
 	"patchbay/internal/i18n"
@@ -51,10 +52,13 @@ func (h *Hub) NotHeard(ctx context.Context, turn *talk.Turn, cause error) error 
 	if err != nil {
 		return err
 	}
+	if f := h.admit(ctx, b, turn); f != nil {
+		return f
+	}
 	f, now := talk.Fail(talk.NotHeard, "", cause), h.Now()
 	return h.finish(store.Trace{
-		Turn: turn.ID, Bot: turn.Bot, Owner: b.Owner, Kind: b.Kind, Channel: turn.Channel, Person: turn.Person,
-		Asker: turn.Asker, Conversation: turn.Conversation, Instance: h.Bus.Instance, At: now, Outcome: outcomeFailed,
+		Turn: turn.ID, Bot: turn.Bot, Owner: cmp.Or(turn.ActsFor, b.Owner), Kind: b.Kind, Channel: turn.Channel,
+		Person: turn.Person, Conversation: turn.Conversation, Instance: h.Bus.Instance, At: now, Outcome: outcomeFailed,
 		Code: string(f.Code), Cause: f.Error(),
 	}, nil, nil)
 }

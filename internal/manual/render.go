@@ -11,16 +11,24 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
+
+	"patchbay/internal/i18n"
 )
 
 // markdown returns the reader and renderer of pages. Comments and other raw HTML are left out.
-var markdown = sync.OnceValue(func() goldmark.Markdown {
-	return goldmark.New(goldmark.WithExtensions(
-		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
-		extension.Strikethrough, extension.Linkify,
-		// Lines of Chinese are joined without a space.
-		extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft))))
+var markdown = sync.OnceValue(func() goldmark.Markdown { return newMarkdown() })
+
+// joined is markdown for Chinese pages, whose lines are joined without a space. In English pages it
+// would drop the space before a link, code or emphasis that begins a line.
+var joined = sync.OnceValue(func() goldmark.Markdown {
+	return newMarkdown(extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft)))
 })
+
+func newMarkdown(more ...goldmark.Extender) goldmark.Markdown {
+	return goldmark.New(goldmark.WithExtensions(append(more,
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		extension.Strikethrough, extension.Linkify)...))
+}
 
 // Place says where the pages are shown.
 type Place struct {
@@ -55,7 +63,11 @@ func (m *Manual) HTML(p *Page, at Place) (string, error) {
 		}
 	}
 	var out bytes.Buffer
-	if err := markdown().Renderer().Render(&out, p.source, d.root); err != nil {
+	renderer := markdown().Renderer()
+	if p.Lang != i18n.English {
+		renderer = joined().Renderer()
+	}
+	if err := renderer.Render(&out, p.source, d.root); err != nil {
 		return "", err
 	}
 	return focusable.Replace(out.String()), nil

@@ -102,7 +102,8 @@ func raw(t *testing.T, o store.Options, query string) {
 	t.Helper()
 	driver, name := "pgx", o.URL
 	if name == "" {
-		driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
+		// The merger of words may be writing.
+		driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)+"?_pragma=busy_timeout(10000)"
 	}
 	db, err := sql.Open(driver, name)
 	must(t, err)

@@ -132,24 +132,33 @@ func readPeople(rows *sql.Rows, err error) (people []Person, _ error) {
 	return people, rows.Err()
 }
 
-// SetPassword replaces a person's password hash.
+// SetPassword replaces a person's password hash, and ends an invitation of theirs.
 func (t People) SetPassword(ctx context.Context, id, hash string) error {
-	return t.db.execOne(ctx, `UPDATE people SET password = $1 WHERE id = $2`, hash, id)
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM invitations WHERE person = $1`, id); err != nil {
+			return err
+		}
+		return changed(tx.ExecContext(ctx, `UPDATE people SET password = $1 WHERE id = $2`, hash, id))
+	})
 }
 
 // SetProfile replaces a person's name, language and time zone, unless check, as in
 // [People.AddChecked], returns an error. It returns [ErrExists] if the name is taken.
 func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) error) error {
 	return t.changeChecked(ctx, check, func(tx *sql.Tx) error {
+		// Instances read the time zone of people with limits anew.
+		if _, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'tools'`); err != nil {
+			return err
+		}
 		args := sanitizeArgs([]any{p.Name, p.Lang, p.Zone, p.ID})
 		return changed(tx.ExecContext(ctx, `UPDATE people SET name = $1, lang = $2, zone = $3 WHERE id = $4`, args...))
 	})
 }
 
-// SetRole changes a person's role. Instances restart the person's tool servers, because the role
-// determines whether those may run commands and use private addresses. Without the role needed the
-// person shares none, and the sign-ins of others to them are deleted. It returns [ErrLast] if
-// nobody would be left with that role.
+// SetRole changes a person's role, and ends invitations of and by the person. Instances restart the
+// person's tool servers, because the role determines whether those may run commands and use private
+// addresses. Without the role needed the person shares none, and the sign-ins of others to them are
+// deleted. It returns [ErrLast] if nobody would be left with that role.
 func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		if role != needed {
@@ -161,6 +170,7 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 			return err
 		}
 		queries := []string{
+			endInvitations,
 			`UPDATE upstreams SET version = version + 1 WHERE owner = $1`,
 			`UPDATE counters SET value = value + 1 WHERE name = 'tools' AND $1 <> ''`,
 		}
@@ -238,6 +248,7 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			}
 			// Records and code attempts refer to the person without a foreign key.
 			for _, query := range []string{
+				endInvitations,
 				`DELETE FROM traces WHERE owner = $1`,
 				`DELETE FROM exchanges WHERE acts_for = $1 AND acts_for <> ''`,
 				`DELETE FROM bind_pending WHERE publisher = $1`,

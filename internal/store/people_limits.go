@@ -30,8 +30,10 @@ func (t People) SetPaused(ctx context.Context, id string, since time.Time, neede
 			if err := t.requireOther(ctx, tx, id, needed); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1`, id); err != nil {
-				return err
+			for _, query := range []string{`DELETE FROM sign_ins WHERE person = $1`, endInvitations} {
+				if _, err := tx.ExecContext(ctx, query, id); err != nil {
+					return err
+				}
 			}
 		}
 		if err := changed(tx.ExecContext(ctx, `UPDATE people SET paused_at = $2 WHERE id = $1`, id, at)); err != nil {
@@ -53,19 +55,22 @@ func (t People) Restricted(ctx context.Context) (map[string]Person, error) {
 }
 
 // TakeQuestion counts a question of a person on a day, such as 2026-11-28, unless most were counted
-// on that day already. It reports whether it did.
+// on that day already. It reports whether it did. An earlier day than the last one, as in another
+// time zone, counts as that.
 func (t People) TakeQuestion(ctx context.Context, id, day string, most int) (bool, error) {
 	n, err := t.db.exec(ctx, `INSERT INTO questions_asked (person, day, asked) VALUES ($1, $2, 1)
-		ON CONFLICT (person) DO UPDATE SET day = excluded.day,
-			asked = CASE WHEN questions_asked.day = excluded.day THEN questions_asked.asked + 1 ELSE 1 END
-		WHERE questions_asked.day <> excluded.day OR questions_asked.asked < CAST($3 AS BIGINT)`, id, day, most)
+		ON CONFLICT (person) DO UPDATE SET
+			asked = CASE WHEN questions_asked.day < excluded.day THEN 1 ELSE questions_asked.asked + 1 END,
+			day = CASE WHEN questions_asked.day < excluded.day THEN excluded.day ELSE questions_asked.day END
+		WHERE questions_asked.day < excluded.day OR questions_asked.asked < CAST($3 AS BIGINT)`, id, day, most)
 	return n > 0, err
 }
 
-// QuestionsAsked returns how many questions were counted for a person on a day.
+// QuestionsAsked returns how many questions were counted for a person on a day, as
+// [People.TakeQuestion] counts.
 func (t People) QuestionsAsked(ctx context.Context, id, day string) (int, error) {
 	n, err := one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) },
-		`SELECT asked FROM questions_asked WHERE person = $1 AND day = $2`, id, day)
+		`SELECT asked FROM questions_asked WHERE person = $1 AND day >= $2`, id, day)
 	if errors.Is(err, ErrNotFound) {
 		err = nil
 	}
@@ -81,6 +86,9 @@ type Invitation struct {
 	Created time.Time
 	Expires time.Time
 }
+
+// endInvitations ends the invitations of a person, and those that the person has made.
+const endInvitations = `DELETE FROM invitations WHERE person = $1 OR created_by = $1`
 
 // Invitations accesses the table of invitations.
 type Invitations struct{ db *DB }

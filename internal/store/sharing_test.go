@@ -115,8 +115,19 @@ func TestLimits(t *testing.T) {
 		if ok, err := db.People.TakeQuestion(ctx, "kid", "2026-11-29", 5); !ok || err != nil {
 			t.Errorf("on the next day: %v, %v", ok, err)
 		}
-		if n, err := db.People.QuestionsAsked(ctx, "kid", "2026-11-28"); n != 0 || err != nil {
-			t.Errorf("of the day before %d are counted, %v", n, err)
+		// In another time zone it is the day before still, or again.
+		if n, err := db.People.QuestionsAsked(ctx, "kid", "2026-11-28"); n != 1 || err != nil {
+			t.Errorf("on the day before %d are counted, %v", n, err)
+		}
+		for range 4 {
+			ok, err := db.People.TakeQuestion(ctx, "kid", "2026-11-28", 5)
+			must(t, err)
+			if !ok {
+				t.Error("a question that is left is refused")
+			}
+		}
+		if ok, err := db.People.TakeQuestion(ctx, "kid", "2026-11-29", 5); ok || err != nil {
+			t.Errorf("a change of the time zone begins a new day: %v, %v", ok, err)
 		}
 		must(t, db.People.SetLimits(ctx, "kid", store.PersonLimits{}))
 		if people, err = db.People.Restricted(ctx); len(people) != 0 || err != nil {
@@ -193,6 +204,21 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("open are %v, %v", list, err)
 		}
 		must(t, db.Invitations.Withdraw(ctx, "kid"))
+		must(t, db.People.Add(ctx, store.Person{ID: "a", Name: "a", Role: "admin", Lang: "en", Created: now}))
+		must(t, db.People.Add(ctx, store.Person{ID: "b", Name: "b", Role: "admin", Lang: "en", Created: now}))
+		for what, end := range map[string]func() error{
+			"a password":             func() error { return db.People.SetPassword(ctx, "kid", "x") },
+			"a role":                 func() error { return db.People.SetRole(ctx, "kid", "member", "admin") },
+			"a pause":                func() error { return db.People.SetPaused(ctx, "kid", now, "admin") },
+			"a role of who made it":  func() error { return db.People.SetRole(ctx, "a", "member", "admin") },
+			"a pause of who made it": func() error { return db.People.SetPaused(ctx, "a", now, "admin") },
+		} {
+			save("link")
+			must(t, end())
+			if _, err := db.Invitations.ByHash(ctx, "link"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s does not end an invitation: %v", what, err)
+			}
+		}
 		if err := db.Invitations.Withdraw(ctx, "kid"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("one that was withdrawn: %v", err)
 		}

@@ -2,6 +2,7 @@ package bots
 
 import (
 	"slices"
+	"strings"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
@@ -9,31 +10,41 @@ import (
 )
 
 const (
-	msgShare        = i18n.Message("Who may ask it")
-	msgShareTold    = i18n.Message("Others talk with it in conversations of their own. It calls their tools for them, as far as its rules allow, and of yours only those that its settings lend. You pay for its model.")
-	msgShareAgent   = i18n.Message("An agent does for them what it can do. Share it with people whom you would let use it.")
-	msgNobodyElse   = i18n.Message("Only you")
-	msgEverybody    = i18n.Message("Everybody who has an account here")
-	msgThesePeople  = i18n.Message("These people")
-	msgNobodyHere   = i18n.Message("Nobody else has an account yet.")
-	msgAddPerson    = i18n.Message("Add a person")
-	msgSaveSharing  = i18n.Message("Save")
-	msgLendTools    = i18n.Message("Lend tools")
-	msgSharedBy     = i18n.Message("shared by %s")
-	msgFrom         = i18n.Message("From")
-	msgSharedTold   = i18n.Message("%s lets you ask this bot. What you say is yours: it is in your records, and %s does not read it here.")
-	msgForBoard     = i18n.Message("It can answer your voice boards, too: choose it on the page of a board. Glasses ask it by its number, %d, with a key of yours.")
-	msgYourDevices  = i18n.Message("Your devices")
-	shareEverybody  = "everybody"
-	shareWithPeople = "people"
+	msgShare       = i18n.Message("Who may ask it")
+	msgShareTold   = i18n.Message("Others talk with it in conversations of their own. It calls their tools for them, as far as its rules allow, and of yours only those that its settings lend. You pay for its model.")
+	msgShareAgent  = i18n.Message("An agent does for them what it can do. Share it with people whom you would let use it.")
+	msgEverybody   = i18n.Message("Everybody who has an account here, now or later")
+	msgNobodyHere  = i18n.Message("Nobody else has an account yet.")
+	msgAddPerson   = i18n.Message("Add a person")
+	msgSaveSharing = i18n.Message("Save")
+	msgLendTools   = i18n.Message("Lend tools")
+	msgSharedBy    = i18n.Message("shared by %s")
+	msgBySomebody  = i18n.Message("by %s")
+	msgFrom        = i18n.Message("From")
+	msgSharedTold  = i18n.Message("%s lets you ask this bot. What you say is yours: it is in your records, and %s does not read it here.")
+	msgForBoard    = i18n.Message("It can answer your voice boards, too: choose it on the page of a board. Glasses ask it by its number, %d, with a key of yours.")
+	msgYourDevices = i18n.Message("Your devices")
+	msgOnlyYou     = i18n.Message("Now: only you.")
+	msgNowAll      = i18n.Message("Now: everybody.")
+	msgNowSome     = i18n.Message("Now: you, and %s.")
 )
 
 // sharingForm says who may ask a bot.
 type sharingForm struct {
-	With   string // shareEverybody, shareWithPeople, or empty: only the owner
-	Names  []string
+	control.Sharing
 	People []string // all who could
 	Wrong  string
+}
+
+// now says who may ask the bot.
+func (f *sharingForm) now(v *page.Visit) string {
+	switch {
+	case f.Everybody:
+		return v.Text(msgNowAll)
+	case len(f.Users) > 0:
+		return v.Text(msgNowSome, strings.Join(f.Users, ", "))
+	}
+	return v.Text(msgOnlyYou)
 }
 
 func newSharingForm(v *page.Visit, b control.BotView) (*sharingForm, error) {
@@ -47,18 +58,14 @@ func newSharingForm(v *page.Visit, b control.BotView) (*sharingForm, error) {
 			f.People = append(f.People, p.Name)
 		}
 	}
-	switch s := b.SharedWith; {
-	case s == nil:
-	case s.Everybody:
-		f.With = shareEverybody
-	default:
-		f.With, f.Names = shareWithPeople, s.Users
+	if b.SharedWith != nil {
+		f.Sharing = *b.SharedWith
 	}
 	return f, nil
 }
 
 // chosen reports whether a person is named.
-func (f *sharingForm) chosen(name string) bool { return slices.Contains(f.Names, name) }
+func (f *sharingForm) chosen(name string) bool { return slices.Contains(f.Users, name) }
 
 // share sets who may ask a bot.
 func share(v *page.Visit) {
@@ -68,10 +75,7 @@ func share(v *page.Visit) {
 	}
 	v.ParseForm() //nolint:errcheck // a form that cannot be read is empty, and was refused before
 	in := control.BotSharing{Bot: v.PathValue("bot")}
-	switch v.FormValue("with") {
-	case shareEverybody:
-		in.Everybody = true
-	case shareWithPeople:
+	if in.Everybody = v.FormValue("everybody") != ""; !in.Everybody {
 		in.Users = v.PostForm["users"]
 	}
 	if _, err := v.Instance.Control.ShareBot(v.Context(), v.Operator(), in); err != nil {

@@ -56,6 +56,7 @@ type answer struct {
 	// Forgotten means that the question is not kept.
 	Forgotten bool
 
+	shared       bool   // the bot is somebody else's
 	base         string // path of the bot's chat page
 	conversation string
 	lang         i18n.Lang
@@ -127,15 +128,17 @@ func (a *answer) setResult(err error) {
 		a.ErrorText = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)
 	default:
 		f := talk.AsFailure(err)
-		a.ErrorText, a.Cause = f.Sentence(a.lang), f.Error()
+		if a.ErrorText = f.Sentence(a.lang); !a.shared && f.Code != talk.NotAllowed {
+			a.Cause = f.Error()
+		}
 	}
 }
 
 // newAnswer returns an empty answer.
-func newAnswer(turn *talk.Turn, b store.Bot) *answer {
+func newAnswer(turn *talk.Turn, b control.BotStatus) *answer {
 	a := &answer{
-		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b), conversation: turn.Conversation,
-		At: time.Now(),
+		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b.Bot), conversation: turn.Conversation,
+		At: time.Now(), shared: b.Shared,
 	}
 	if len(turn.Images()) == 0 {
 		a.Question = turn.Text()
@@ -147,7 +150,7 @@ func newAnswer(turn *talk.Turn, b store.Bot) *answer {
 func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, past control.PastTurn) *answer {
 	a := &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, past.Calls),
 		Took: past.Took, Tokens: past.Input + past.Output,
-		base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
+		shared: chat.Bot.Shared, base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
 	a.setResult(past.End)
 	return a
 }
@@ -166,7 +169,7 @@ func stream(v *page.Visit, turn *talk.Turn) {
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		a := newAnswer(turn, b.Bot)
+		a := newAnswer(turn, b)
 		if err := send(acceptedPart(v, turn, a)); err != nil {
 			return err
 		}
@@ -250,7 +253,7 @@ func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error)
 
 // showWhole responds to a browser without JavaScript when the answer is complete.
 func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
-	a := newAnswer(turn, chat.Bot.Bot)
+	a := newAnswer(turn, chat.Bot)
 	err := v.Instance.Control.Answer(v.Context(), turn, func(e talk.Event) error {
 		a.applyEvent(trimEvent(e))
 		return nil

@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	msgYouMayDo     = i18n.Message("What you may do")
 	msgMayDo        = i18n.Message("What %s may do")
 	msgTheyMayDo    = i18n.Message("What they may do")
 	msgMayDoTold    = i18n.Message("For a member. An administrator may do everything.")
@@ -23,26 +24,27 @@ const (
 	msgForEverybody = i18n.Message("shared with everybody")
 	msgNoBotsYet    = i18n.Message("There are no bots to share yet.")
 	msgAddBot       = i18n.Message("Add a bot")
-	msgSharedOnly   = i18n.Message("Uses only what is shared: adds no bots, tool servers, programs or keys")
+	msgSharedOnly   = i18n.Message("Uses only what is shared: adds no bots, tool servers, nodes, programs or keys")
 	msgQuestions    = i18n.Message("Questions in a day")
 	msgQuestionsTip = i18n.Message("Empty: no limit. The day begins at midnight in their time zone.")
-	msgAskedToday   = i18n.Message("%d asked today.")
-	msgToolLimits   = i18n.Message("Tools")
+	msgAskedToday   = i18n.Message("Today: %d of %d questions.")
+	msgToolLimits   = i18n.Message("Tools that may be used")
 	msgOnlyTools    = i18n.Message("Only these tools")
 	msgOnlyToolsTip = i18n.Message("Names, and patterns with *, with commas between. Empty: all that they have.")
 	msgNeverTools   = i18n.Message("Never these tools")
 	msgNeverTip     = i18n.Message("Such as *_camera*. Bots do not call them for this person either.")
 	msgSaveLimits   = i18n.Message("Save")
 
-	msgInviteTitle   = i18n.Message("Invitation")
-	msgInviteTold    = i18n.Message("Make a link with which %s chooses a password, once. It replaces a forgotten one, too.")
+	msgInviteTitle   = i18n.Message("Invitation, or a new password")
+	msgInviteTold    = i18n.Message("Make a link with which %s chooses a password, once: the first one, or a new one if it was forgotten.")
 	msgInviteOpen    = i18n.Message("A link is open until %s. A new one makes it useless.")
 	msgInvite        = i18n.Message("Make a link")
 	msgWithdraw      = i18n.Message("Withdraw it")
 	msgIsUninvited   = i18n.Message("The link is useless now.")
-	msgSendLink      = i18n.Message("Send this link to %s, or let them scan the code. Whoever opens it chooses the password, once, until %s. It is not shown again.")
+	msgSendLink      = i18n.Message("Send this link to %s, or let them scan the code. Whoever opens it within seven days chooses the password, once. It is not shown again.")
 	msgLink          = i18n.Message("Link")
 	msgLinkHere      = i18n.Message("This address works where yours does: perhaps only in your home. With a public address of this server it works everywhere.")
+	msgLinkLocal     = i18n.Message("This link works on this computer only, because you opened the console at %s. Open it at the address by which others reach this computer, and make the link again.")
 	msgReach         = i18n.Message("How to be reachable from everywhere")
 	msgLinkQR        = i18n.Message("QR code of the link")
 	msgInvitedTag    = i18n.Message("invited")
@@ -57,7 +59,7 @@ const (
 	msgResume        = i18n.Message("End the pause")
 	msgIsPaused      = i18n.Message("%s is paused.")
 	msgIsResumed     = i18n.Message("%s is not paused any more.")
-	msgLimitQuestion = i18n.Message("Questions in a day are a number.")
+	msgLimitQuestion = i18n.Message("Questions in a day are a number above 0. To stop all questions, pause the account.")
 )
 
 // limitsForm holds what a person may do, as a form shows it.
@@ -77,7 +79,7 @@ func readLimits(v *page.Visit) limitsForm {
 	if text := strings.TrimSpace(v.FormValue("questions")); text != "" {
 		var err error
 		f.Questions, err = strconv.Atoi(text)
-		f.wrong = err != nil
+		f.wrong = err != nil || f.Questions < 1 // 0 would be no limit
 	}
 	return f
 }
@@ -151,7 +153,7 @@ func (p pages) invite(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	p.showInvitation(v, "", who.Name, link)
+	p.showInvitation(v, "", who.Person, link)
 }
 
 func (p pages) withdraw(v *page.Visit) {
@@ -166,17 +168,18 @@ func (p pages) withdraw(v *page.Visit) {
 type invited struct {
 	control.PersonInvitation
 	Done i18n.Message // what was done before; empty: nothing
+	Who  control.PersonRef
 	Name string
 	Code *qr.Code
 }
 
 // showInvitation shows the link of a person, once.
-func (p pages) showInvitation(v *page.Visit, done i18n.Message, name string, link control.PersonInvitation) {
+func (p pages) showInvitation(v *page.Visit, done i18n.Message, who store.Person, link control.PersonInvitation) {
 	link.URL = v.BaseURL() + link.Path
 	code, err := qr.Encode(link.URL)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, invitationPage(v, invited{link, done, name, code}))
+	v.Render(http.StatusOK, invitationPage(v, invited{link, done, control.PersonRef{Person: who.ID}, who.Name, code}))
 }

@@ -68,7 +68,7 @@ func (p pages) addPerson(v *page.Visit) {
 			p.showNewPerson(v, status, f)
 		}
 	case out.Invitation != nil:
-		p.showInvitation(v, msgAdded, out.Name, *out.Invitation)
+		p.showInvitation(v, msgAdded, out.Person, *out.Invitation)
 	case out.Password == "":
 		v.Redirect("/settings/people/" + out.ID + "?added=1")
 	default:

@@ -162,7 +162,7 @@ func peoplePage(v *page.Visit, list []control.Person, removed string) templ.Comp
 						return templ_7745c5c3_Err
 					}
 				}
-				if !x.Invited.IsZero() {
+				if !x.Invited.IsZero() && !x.HasPassword {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<span class=\"tag\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -860,15 +860,15 @@ func personPage(v *page.Visit, f personForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = invitationCard(v, f).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
 			if f.ID != v.Session.Person.ID {
 				templ_7745c5c3_Err = pauseCard(v, f).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
+			}
+			templ_7745c5c3_Err = invitationCard(v, f).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "<form class=\"card\" method=\"post\" action=\"")
 			if templ_7745c5c3_Err != nil {

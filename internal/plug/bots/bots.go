@@ -255,7 +255,7 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 		return nil, tool.Fail(tool.Denied, "A bot cannot ask itself; answer without this tool.", nil)
 	}
 	turn := &talk.Turn{
-		Bot: bot.Number, Channel: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation,
+		Bot: bot.Number, Channel: "mcp", Person: person(c.Caller, a, bot.Owner), Conversation: a.Conversation,
 		Asker: c.Caller.Person, Depth: c.Caller.Depth, KeyRules: c.Caller.KeyRules, Address: c.Caller.Address,
 		Lang: i18n.ParseLang(c.Caller.Lang, i18n.Chinese), Parts: []talk.Part{{Text: a.Message}},
 	}
@@ -281,14 +281,19 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 	return res, nil
 }
 
-// person returns the conversation partner for a caller: its device, bot or key, or "" for an
-// anonymous caller without a device.
-func person(who tool.Caller, a *arguments) string {
+// person returns the partner of a bot with this owner in the conversation with a caller: its
+// device, bot or key, or "" for an anonymous caller without a device. A bot that acts for others is
+// as many partners.
+func person(who tool.Caller, a *arguments, owner string) string {
 	switch {
 	case who.Anonymous && a.DeviceID != "":
 		return "mcp:device:" + a.DeviceID
 	case who.Anonymous:
 		return ""
+	case who.Bot != 0 && who.Actor != "": // for somebody with whom that bot is shared
+		return "bot:" + strconv.FormatInt(who.Bot, 10) + ":" + who.Actor
+	case who.Bot != 0 && who.Person != owner:
+		return "bot:" + strconv.FormatInt(who.Bot, 10) + ":" + who.Person
 	case who.Bot != 0:
 		return "bot:" + strconv.FormatInt(who.Bot, 10)
 	}

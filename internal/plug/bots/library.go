@@ -76,8 +76,9 @@ func readable(who tool.Caller) (*store.Readable, bool) {
 	if who.Person == "" || err != nil || err2 != nil || reads.None {
 		return nil, false
 	}
-	return &store.Readable{Owner: who.Person, All: reads.All, Key: who.Key, Person: person(who, nil), Bots: reads.Bots,
-		Bot: who.OnlyBot}, true
+	return &store.Readable{Owner: who.Person, All: reads.All, Key: who.Key, Person: person(who, nil, who.Person),
+		Bots: reads.Bots,
+		Bot:  who.OnlyBot}, true
 }
 
 // mayRead reports whether r selects what a person said to a bot.
@@ -173,6 +174,7 @@ func (p *Provider) readConversation(ctx context.Context, may *store.Readable, ur
 		return nil, err
 	}
 	list, err := p.Hub.Store.Conversations.Last(ctx, number, person, conversation, maxExchanges)
+	list = slices.DeleteFunc(list, func(e store.Exchange) bool { return e.ActsFor != "" }) // not the owner's
 	if err == nil && len(list) == 0 {
 		return nil, tool.ErrNotFound
 	}

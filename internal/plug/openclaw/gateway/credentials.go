@@ -245,8 +245,12 @@ func isDecisionScope(scope string) bool {
 	return scope == wire.ScopePairing || scope == wire.ScopeAdmin || scope == wire.ScopeApprovals
 }
 
-// isCredentialValid reports whether an operator's credential is still valid.
+// isCredentialValid reports whether an operator's credential is still valid, and its person not
+// paused.
 func (c *conn) isCredentialValid(ctx context.Context) bool {
+	if c.g.Hub.IsPaused(c.person.ID) {
+		return false
+	}
 	if c.keyID == "" {
 		return true // watchPeers handles changes of peers
 	}
