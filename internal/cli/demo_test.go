@@ -67,7 +67,7 @@ func checkDemoJSON(t *testing.T, d *desk) {
 		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin connector model tools board voice morning kitchen evening nodes late console" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin connector model tools board voice morning kitchen evening family nodes late console" {
 		t.Errorf("the steps are %s", got)
 	}
 }
