@@ -25,8 +25,8 @@ func TestBashCompletion(t *testing.T) {
 	}{
 		{`patchbay ""`, "serve demo discover relay user", "add"},
 		{`patchbay bo`, "bot", "serve"},
-		{`patchbay bot ""`, "add list show set rm rotate", "serve"},
-		{`patchbay --json bot ""`, "add list show set rm rotate", "serve"},
+		{`patchbay bot ""`, "add list show set share rm rotate", "serve"},
+		{`patchbay --json bot ""`, "add list show set share rm rotate", "serve"},
 		{`patchbay bot add --k`, "--kind", "--name"},
 		{`patchbay user add ada --role ""`, "admin member", "--role"},
 		{`patchbay user add ada --role = a`, "admin", "member"},

@@ -267,7 +267,7 @@ func TestUsageErrorsInChinese(t *testing.T) {
 		want string
 	}{
 		{[]string{"bto"}, "patchbay: 没有 bto 这个命令或参数"},
-		{[]string{"user", "lst"}, `patchbay: 没有 lst 这个命令或参数；你是想用 "list" 吗？`},
+		{[]string{"user", "lisst"}, `patchbay: 没有 lisst 这个命令或参数；你是想用 "list" 吗？`},
 		{[]string{"bot"}, "patchbay: 后面要写以下之一："},
 		{[]string{"bot", "show"}, "patchbay: 缺少参数：<bot>"},
 		{[]string{"bot", "add", "--name", "x"}, "patchbay: 缺少选项：--kind="},

@@ -53,8 +53,8 @@ func TestSharedBot(t *testing.T) {
 	if len(traces) != 3 || owners["kid"] != 1 || owners[r.Person.ID] != 2 {
 		t.Errorf("the turns belong to %v", owners)
 	}
-	// An administrator asks bots of others in the console and on the command line, as their owner. A
-	// board of theirs does not.
+	// An administrator asks bots of others in the console and on the command line, as their owner.
+	// A board of theirs does not.
 	must(t, r.Store.People.SetRole(ctx, "kid", "admin", "admin"))
 	must(t, r.Store.Bots.Share(ctx, bot.Number, false, nil))
 	turn := ask(bot, "from a board")
