@@ -38,7 +38,9 @@ func takePictures(t *testing.T, folder string) {
 	h := furnished(t)
 	shot := func(b *browsertest.Browser, name string) {
 		b.Script("document.activeElement?.blur(); " + settled)
-		b.SaveScreenshot(filepath.Join(folder, "console-"+name+".png"))
+		file := filepath.Join(folder, "console-"+name+".png")
+		b.SaveScreenshot(file)
+		reduceColors(t, file)
 	}
 	b := h.adaBrowser(look{390, "en", true})
 	b.Open("/")
@@ -84,7 +86,9 @@ func takeLearnPictures(t *testing.T, folder string) {
 	h.run("learn", "import", file.Name(), "--user", ada)
 	shot := func(b *browsertest.Browser, name string) {
 		b.Script("document.activeElement?.blur(); " + settled)
-		b.SaveScreenshot(filepath.Join(folder, "console-"+name+".png"))
+		file := filepath.Join(folder, "console-"+name+".png")
+		b.SaveScreenshot(file)
+		reduceColors(t, file)
 	}
 	b := h.adaBrowser(look{390, "en", false})
 	b.Open("/learn")
