@@ -60,7 +60,7 @@ func wantCheap(t *testing.T, what string, f func()) {
 	t.Helper()
 	used := leastTime(1, f)
 	if used > mostProcessorTime {
-		used = leastTime(2, f)
+		used = leastTime(5, f) // other tests run beside it
 	}
 	t.Logf("%s took %v", what, used)
 	if used <= mostProcessorTime {
