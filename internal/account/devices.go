@@ -218,15 +218,8 @@ func (s *Service) usableBot(ctx context.Context, person string, bot int64) error
 	if bot == 0 {
 		return nil
 	}
-	b, err := s.db.Bots.ByNumber(ctx, bot)
-	if errors.Is(err, store.ErrNotFound) {
-		return ErrNoBot
-	}
-	if err != nil || b.Owner == person {
-		return err
-	}
-	shared, err := s.db.Bots.IsSharedWith(ctx, bot, person)
-	if err == nil && !shared {
+	may, err := s.db.Bots.MayAsk(ctx, bot, person)
+	if err == nil && !may {
 		err = ErrNoBot
 	}
 	return err

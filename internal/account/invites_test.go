@@ -37,6 +37,12 @@ func TestInvites(t *testing.T) {
 		must(t, s.UseInvite(ctx, i.ID, "fe81"))
 		must(t, s.UseInvite(ctx, i.ID, "fe81")) // its first connection may have been lost
 		wantErr(t, s.UseInvite(ctx, i.ID, "fe82"), account.ErrUnknown)
+		must(t, db.People.Add(ctx, store.Person{ID: "other", Name: "other", Role: account.RoleAdmin, Lang: "en",
+			Created: c.t}))
+		must(t, db.People.SetPaused(ctx, ada, c.t, account.RoleAdmin))
+		_, _, err = s.CheckInvite(ctx, i.Token, "fe81")
+		wantErr(t, err, account.ErrPaused)
+		must(t, db.People.SetPaused(ctx, ada, time.Time{}, account.RoleAdmin))
 		_, _, err = s.CheckInvite(ctx, i.Token, "fe82")
 		wantErr(t, err, account.ErrUnknown)
 		_, _, err = s.CheckInvite(ctx, "", "fe81")

@@ -144,6 +144,16 @@ func TestPeerToken(t *testing.T) {
 			!slices.Equal(got.Scopes, kept.Scopes) {
 			t.Fatalf("checked: %+v", got)
 		}
+		must(t, db.People.Add(ctx, store.Person{ID: "other", Name: "other", Role: account.RoleAdmin, Lang: "en",
+			Created: c.t}))
+		paused := func(since time.Time) {
+			t.Helper()
+			must(t, db.People.SetPaused(ctx, ada, since, account.RoleAdmin))
+		}
+		paused(c.t)
+		_, err = s.CheckPeerToken(ctx, login(account.PeerOperator, operator, account.OperatorRead))
+		wantErr(t, err, account.ErrPaused)
+		paused(time.Time{})
 		if k, err := db.Peers.Token(ctx, p.ID, account.PeerOperator); err != nil || !k.Used.Equal(c.t) {
 			t.Errorf("used at %v: %v", k.Used, err)
 		}

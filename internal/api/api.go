@@ -173,11 +173,10 @@ func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
 				w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
 			}
 			if errors.Is(err, account.ErrPaused) {
-				wanted := control.MsgPaused.In(lang(r))
+				fail(w, problem.Unauthorized, control.MsgPaused.In(lang(r)))
+			} else {
 				fail(w, problem.Unauthorized, wanted)
-				return
 			}
-			fail(w, problem.Unauthorized, wanted)
 		default:
 			s.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)
 			fail(w, problem.Unavailable, "the key could not be checked; try again later")

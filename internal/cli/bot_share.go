@@ -18,7 +18,7 @@ type botShareCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (botShareCmd) Help() string {
-	return `Others then ask the bot in their console, by their devices and programs, each in conversations of their own. It calls the tools of who asks, as far as its own rules allow, and not yours; those of yours that it may call for them are named by the setting lend_tools. An agent of OpenClaw does for them what it can do: share it with people whom you would let use it. Only an administrator shares bots.
+	return `Others then ask the bot in their console, by their devices and programs, each in conversations of their own. Within its own rules, the bot calls the tools of the person who asks. Of your tools, it calls only those in the setting lend_tools. An OpenClaw agent also uses tools of its own for them, so share it only with people who may use the agent. Only an administrator shares bots.
 
 Examples:
 

@@ -196,7 +196,7 @@ func TestShareOnPage(t *testing.T) {
 			t.Errorf("%v: %d", c.form, a.StatusCode)
 		}
 		for who, want := range map[string]bool{"ben": c.ben, "eve": c.eve} {
-			if is, err := r.Store.Bots.IsSharedWith(t.Context(), bot.Number, who); is != want || err != nil {
+			if is, err := r.Store.Bots.MayAsk(t.Context(), bot.Number, who); is != want || err != nil {
 				t.Errorf("%v: %s may ask: %v, %v", c.form, who, is, err)
 			}
 		}

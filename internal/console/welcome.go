@@ -42,7 +42,7 @@ func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 		v.Render(http.StatusForbidden, welcomePage(v, w))
 		return
 	}
-	p, i, err := s.Accounts.Welcomed(v.Context(), v.PathValue("secret"), s.browser(v))
+	p, i, err := s.Accounts.InvitedPerson(v.Context(), v.PathValue("secret"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrNotInvited):
 		s.signIns.WithLabelValues("refused").Inc()
@@ -75,7 +75,7 @@ func (s *Server) acceptInvitation(v *page.Visit) {
 		s.showWelcome(v, http.StatusForbidden, "")
 		return
 	}
-	token, p, err := s.Accounts.AcceptWelcome(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
+	token, p, err := s.Accounts.AcceptInvitation(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrNotInvited):
 		s.showWelcome(v, http.StatusNotFound, "")

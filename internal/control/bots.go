@@ -99,22 +99,21 @@ const (
 	msgOnly  = i18n.Message("This key is for one bot alone and cannot add another.")
 )
 
-// FindBot returns a bot by number or name.
+// FindBot returns a bot of the caller by number or name.
 func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot, error) {
 	b, err := s.Hub.Registry.Find(ctx, c.Owner(), ref)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
-		return store.Bot{}, problem.New(problem.NotFound, msgNoBot, ref)
-	case err != nil:
-		return store.Bot{}, err
-	}
-	return b, nil
+	return found(c, ref, b, err)
 }
 
 // botToAsk returns a bot that the caller may ask: one that FindBot finds, or one that is shared
 // with the caller.
 func (s *Service) botToAsk(ctx context.Context, c Caller, ref string) (store.Bot, error) {
 	b, err := s.Hub.Registry.FindUsable(ctx, c.Owner(), ref)
+	return found(c, ref, b, err)
+}
+
+// found returns a bot that was looked up for a caller, unless the caller's key is for another one.
+func found(c Caller, ref string, b store.Bot, err error) (store.Bot, error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
 		return store.Bot{}, problem.New(problem.NotFound, msgNoBot, ref)
@@ -200,8 +199,11 @@ func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 // BotState returns the state of one bot that the caller may ask.
 func (s *Service) BotState(ctx context.Context, c Caller, in BotRef) (BotStatus, error) {
 	b, err := s.botToAsk(ctx, c, in.Bot)
-	if err != nil || !isShared(c, b) {
-		return s.status(b, c.Lang), err
+	if err != nil {
+		return BotStatus{}, err
+	}
+	if !isShared(c, b) {
+		return s.status(b, c.Lang), nil
 	}
 	people, err := s.names(ctx)
 	return s.seen(c, b, people), err

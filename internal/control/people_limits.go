@@ -121,7 +121,7 @@ func (s *Service) InvitePerson(ctx context.Context, c Caller, in PersonRef) (Per
 }
 
 func (s *Service) invite(ctx context.Context, c Caller, p store.Person) (PersonInvitation, error) {
-	secret, i, err := s.Accounts.Welcome(ctx, p.ID, c.Person)
+	secret, i, err := s.Accounts.InvitePerson(ctx, p.ID, c.Person)
 	if err != nil {
 		return PersonInvitation{}, err
 	}

@@ -133,7 +133,7 @@ type TurnSoundRef struct {
 
 // TurnSound returns a sound of a recorded turn, as Ogg Opus.
 func (s *Service) TurnSound(ctx context.Context, c Caller, in TurnSoundRef) ([]byte, error) {
-	t, err := s.findTurn(ctx, c, in.Turn)
+	t, _, err := s.findTurn(ctx, c, in.Turn)
 	if err != nil {
 		return nil, err
 	}

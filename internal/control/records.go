@@ -169,25 +169,32 @@ type TurnDetail struct {
 }
 
 // findTurn returns the trace of a turn of the caller, or of somebody with whom the caller shares
-// the bot.
-func (s *Service) findTurn(ctx context.Context, c Caller, turn string) (t store.Trace, err error) {
-	t, err = s.Hub.Store.Traces.ByTurn(ctx, turn)
-	missing := errors.Is(err, store.ErrNotFound)
-	if err == nil && c.Owner() != "" && t.Owner != c.Owner() {
-		var b store.Bot
-		b, err = s.Hub.Store.Bots.ByNumber(ctx, t.Bot)
-		missing = errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != c.Owner()
+// the bot, and the owner of the bot, or of the turn if the bot is gone.
+func (s *Service) findTurn(ctx context.Context, c Caller, turn string) (t store.Trace, owner string, err error) {
+	missing := problem.New(problem.NotFound, msgNoTurn)
+	switch t, err = s.Hub.Store.Traces.ByTurn(ctx, turn); {
+	case errors.Is(err, store.ErrNotFound):
+		return t, "", missing
+	case err != nil:
+		return t, "", err
 	}
-	if missing || err == nil && c.Only != 0 && t.Bot != c.Only {
-		return t, problem.New(problem.NotFound, msgNoTurn)
+	owner = t.Owner
+	switch b, err := s.Hub.Store.Bots.ByNumber(ctx, t.Bot); {
+	case err == nil:
+		owner = b.Owner
+	case !errors.Is(err, store.ErrNotFound):
+		return t, "", err
 	}
-	return t, err
+	if c.Owner() != "" && c.Owner() != t.Owner && c.Owner() != owner || c.Only != 0 && t.Bot != c.Only {
+		return t, "", missing
+	}
+	return t, owner, nil
 }
 
 // TurnRecord returns the record of a turn of one of the caller's bots. Admins do not get the
 // content of turns of other people's bots.
 func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnDetail, err error) {
-	t, err := s.findTurn(ctx, c, in.Turn)
+	t, owner, err := s.findTurn(ctx, c, in.Turn)
 	if err != nil {
 		return d, err
 	}
@@ -202,14 +209,11 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 		return d, err
 	}
 	d = TurnDetail{TurnRow: rows[0]}
-	owner := t.Owner // of the bot; of one that is gone it is not known
-	switch b, err := s.Hub.Store.Bots.ByNumber(ctx, t.Bot); {
-	case err == nil:
-		owner = b.Owner
-	case !errors.Is(err, store.ErrNotFound):
-		return d, err
+	people := []string{t.Owner, owner}
+	if c.Owner() != "" && c.Owner() != t.Owner {
+		people = []string{owner} // calls of others' tools are not the caller's
 	}
-	if d.Calls, err = s.callsOf(ctx, calls, t.Owner, owner); err != nil {
+	if d.Calls, err = s.callsOf(ctx, calls, people...); err != nil {
 		return d, err
 	}
 	return d, s.addRecording(ctx, c, &d)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -21,9 +22,6 @@ const (
 	msgNotShared   = i18n.Message("This bot is not shared with you any more.")
 	msgAskedEnough = i18n.Message("That is all for today: %d questions may be asked in a day.")
 )
-
-// roleAdmin is the role of those who may ask the bots of all (account.RoleAdmin).
-const roleAdmin = "admin"
 
 // restricted are the people with limits and those who are paused, by id.
 type restricted map[string]store.Person
@@ -41,11 +39,12 @@ func (h *Hub) restriction(person string) store.Person {
 func (h *Hub) admit(ctx context.Context, bot store.Bot, turn *talk.Turn) *talk.Failure {
 	asker := cmp.Or(turn.Asker, bot.Owner)
 	if turn.ActsFor = ""; asker != bot.Owner {
-		shared, err := h.Store.Bots.IsSharedWith(ctx, bot.Number, asker)
+		shared, err := h.Store.Bots.MayAsk(ctx, bot.Number, asker)
 		if err == nil && !shared {
 			var p store.Person
 			p, err = h.Store.People.ByID(ctx, asker)
-			if errors.Is(err, store.ErrNotFound) || err == nil && (p.Role != roleAdmin || !isOperated(turn.Channel)) {
+			missing := errors.Is(err, store.ErrNotFound)
+			if missing || err == nil && (p.Role != account.RoleAdmin || !isOperators(turn.Channel)) {
 				return refuse(msgNotShared.In(turn.Lang), "the bot is not shared with "+asker)
 			}
 		}
@@ -65,17 +64,17 @@ func (h *Hub) admit(ctx context.Context, bot store.Bot, turn *talk.Turn) *talk.F
 	return nil
 }
 
-// isOperated reports whether an administrator who asks through a channel may ask the bots of all,
-// as whoever runs the installation: the console and the command line.
-func isOperated(channel string) bool { return channel == "console" || channel == "cli" }
+// isOperators reports whether administrators may ask everybody's bots through a channel: the
+// console and the command line.
+func isOperators(channel string) bool { return channel == "console" || channel == "cli" }
 
 func refuse(told, cause string) *talk.Failure {
 	return &talk.Failure{Code: talk.NotAllowed, Told: told, Cause: cause}
 }
 
-// takeQuestion counts the turn as a question of who asks, if their questions are limited. The
-// failure says that there were enough today. A question that is not certain yet is refused if none
-// are left, and counted by the function that is returned, when the bot has ended.
+// takeQuestion counts the turn as a question of the person who asks, if their questions are
+// limited. The failure says that none are left today. A question that is not certain yet is only
+// counted by the returned function, which is called when the bot has ended.
 func (r *run) takeQuestion() (count func(), err error) {
 	h, account := r.hub, cmp.Or(r.turn.ActsFor, r.bot.Owner)
 	p := h.restriction(account)

@@ -47,15 +47,15 @@ func (t Bots) Usable(ctx context.Context, person string) ([]Bot, error) {
 	return append(own, shared...), err
 }
 
-// IsSharedWith reports whether a bot of somebody else is shared with a person.
-func (t Bots) IsSharedWith(ctx context.Context, number int64, person string) (bool, error) {
+// MayAsk reports whether a bot belongs to a person or is shared with them.
+func (t Bots) MayAsk(ctx context.Context, number int64, person string) (bool, error) {
 	return readCached(ctx, t.db, cacheKey{"bot_people", strconv.FormatInt(number, 10) + " " + person},
 		func(ctx context.Context) (bool, error) {
 			return one(ctx, t.db, func(s scanner) (is bool, err error) {
 				var n int
 				err = s.Scan(&n)
 				return n > 0, err
-			}, `SELECT COUNT(*) FROM bots WHERE number = $2 AND `+isShared("bot", "$1"), person, number)
+			}, `SELECT COUNT(*) FROM bots WHERE number = $2 AND (owner = $1 OR `+isShared("bot", "$1")+`)`, person, number)
 		})
 }
 

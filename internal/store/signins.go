@@ -90,18 +90,23 @@ func (t SignIns) Remove(ctx context.Context, person, id string) error {
 // returns the number of sign-ins.
 func (t SignIns) RemoveOthers(ctx context.Context, person, but string, at time.Time) (n int64, err error) {
 	err = t.db.changeAccess(ctx, func(tx *sql.Tx) error {
-		// Codes first: the exchange of one holds its row until the key is there.
-		if _, err := tx.ExecContext(ctx, `DELETE FROM oauth_requests WHERE person = $1`, person); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE keys SET revoked_at = $1 WHERE person = $2 AND client <> ''
-			AND revoked_at IS NULL`, millis(at), person); err != nil {
-			return err
-		}
-		n, err = affected(tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but))
+		n, err = endSignIns(ctx, tx, person, but, at)
 		return err
 	})
 	return n, err
+}
+
+// endSignIns is [SignIns.RemoveOthers] in a transaction.
+func endSignIns(ctx context.Context, tx *sql.Tx, person, but string, at time.Time) (int64, error) {
+	// Codes first: the exchange of one holds its row until the key is there.
+	if _, err := tx.ExecContext(ctx, `DELETE FROM oauth_requests WHERE person = $1`, person); err != nil {
+		return 0, err
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE keys SET revoked_at = $1 WHERE person = $2 AND client <> ''
+		AND revoked_at IS NULL`, millis(at), person); err != nil {
+		return 0, err
+	}
+	return affected(tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but))
 }
 
 // Try counts an attempt under a key before it is made, so that concurrent attempts on several

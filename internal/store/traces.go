@@ -231,8 +231,11 @@ const failureSearchLimit = 2000
 // among the owner's last 2,000 of these. An empty conversation stands for all.
 func (t Traces) FailedOf(ctx context.Context, owner string, bot int64, person, conversation string,
 	limit int) ([]Trace, error) {
-	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM (
-		SELECT `+traceColumns+` FROM traces WHERE owner = $1 AND outcome <> 'done' ORDER BY at DESC, turn DESC LIMIT $2
-	) newest WHERE bot = $3 AND person = $4 AND ($5 = '' OR conversation = $5) ORDER BY at DESC, turn DESC LIMIT $6`,
+	// What was said is read of those that are found only.
+	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn IN (SELECT turn FROM (
+		SELECT turn, bot, person, conversation, at FROM traces WHERE owner = $1 AND outcome <> 'done'
+		ORDER BY at DESC, turn DESC LIMIT $2
+	) newest WHERE bot = $3 AND person = $4 AND ($5 = '' OR conversation = $5) ORDER BY at DESC, turn DESC LIMIT $6)
+	ORDER BY at DESC, turn DESC`,
 		owner, failureSearchLimit, bot, person, conversation, limit)
 }

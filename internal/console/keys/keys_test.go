@@ -44,8 +44,8 @@ func only(t *testing.T, r *consoletest.Rig, p store.Person) store.Key {
 	return list[0]
 }
 
-// A key's page names the program that used it last and its address, and says that dangerous tools
-// are left out, unless its rules let it call them.
+// The page of a key names the program and the address that used it last, and says that dangerous
+// tools are left out, unless its rules let it call them.
 func TestWhoUsedAKey(t *testing.T) {
 	r := newRig(t, consoletest.Options{})
 	b := r.SignedInAs(r.Person)

@@ -48,14 +48,12 @@ func (h *Handler) route(ctx context.Context, c *call) (destination, error) {
 	if err != nil || to.bot == nil {
 		return to, err
 	}
-	if to.asker = c.principal.Person.ID; bot.Owner != to.asker {
-		shared, err := db.Bots.IsSharedWith(ctx, n, to.asker)
-		if err != nil {
-			return destination{}, err
-		}
-		if !shared {
-			to.asker = ""
-		}
+	may, err := db.Bots.MayAsk(ctx, n, c.principal.Person.ID)
+	if err != nil {
+		return destination{}, err
+	}
+	if may {
+		to.asker = c.principal.Person.ID
 	}
 	if !h.mayAddress(bot, to.asker) {
 		return destination{}, nil // do not reveal that the bot exists

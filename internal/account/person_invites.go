@@ -11,27 +11,28 @@ import (
 	"patchbay/internal/store"
 )
 
-// WelcomeLife is how long an invitation to an account is valid.
-const WelcomeLife = 7 * 24 * time.Hour
+// PersonInviteLife is how long an invitation to an account is valid.
+const PersonInviteLife = 7 * 24 * time.Hour
 
 // ErrNotInvited means that an invitation to an account is unknown, was used or has expired.
 var ErrNotInvited = i18n.Message("this invitation is used, withdrawn or too old; ask for another one").Errorf()
 
-// Welcome makes the link with which a person chooses a password, once. A previous one ends. It
+// InvitePerson makes the link with which a person chooses a password, once. A previous one ends. It
 // returns the secret of the link, which is not stored and cannot be shown again.
-func (s *Service) Welcome(ctx context.Context, person, by string) (secret string, i store.Invitation, err error) {
+func (s *Service) InvitePerson(ctx context.Context, person, by string) (secret string, i store.Invitation, err error) {
 	secret = seal.NewToken(32)
 	i = store.Invitation{Person: person, Hash: seal.Hash(secret), By: by, Created: s.now()}
-	i.Expires = i.Created.Add(WelcomeLife)
+	i.Expires = i.Created.Add(PersonInviteLife)
 	if err := s.db.Invitations.Save(ctx, i); err != nil {
 		return "", i, fmt.Errorf("keep an invitation: %w", err)
 	}
 	return secret, i, nil
 }
 
-// Welcomed returns the person who is invited by a link, and the invitation. The error is
+// InvitedPerson returns the person who is invited by a link, and the invitation. The error is
 // [ErrNotInvited], [ErrPaused], or [ErrTries] after many wrong ones from one address.
-func (s *Service) Welcomed(ctx context.Context, secret string, by Browser) (store.Person, store.Invitation, error) {
+func (s *Service) InvitedPerson(ctx context.Context, secret string,
+	by Browser) (store.Person, store.Invitation, error) {
 	giveBack, err := s.takeAddress(by)
 	if err != nil {
 		return store.Person{}, store.Invitation{}, err
@@ -57,12 +58,12 @@ func (s *Service) Welcomed(ctx context.Context, secret string, by Browser) (stor
 	return p, i, err
 }
 
-// AcceptWelcome sets the password of the person who is invited by a link, which ends, and signs the
-// browser in. The token is empty if the person has to sign in anyway, because a password is not
-// enough for them. The error is as with [Service.Welcomed], or one of [CheckPassword].
-func (s *Service) AcceptWelcome(ctx context.Context, secret, password string, by Browser) (token string,
+// AcceptInvitation sets the password of the person who is invited by a link, which ends, and signs
+// the browser in. The token is empty if the person has to sign in anyway, because a password is not
+// enough for them. The error is as with [Service.InvitedPerson], or one of [CheckPassword].
+func (s *Service) AcceptInvitation(ctx context.Context, secret, password string, by Browser) (token string,
 	p store.Person, err error) {
-	if p, _, err = s.Welcomed(ctx, secret, by); err != nil {
+	if p, _, err = s.InvitedPerson(ctx, secret, by); err != nil {
 		return "", p, err
 	}
 	if password == "" {
@@ -77,9 +78,6 @@ func (s *Service) AcceptWelcome(ctx context.Context, secret, password string, by
 		return "", p, ErrNotInvited
 	case err != nil:
 		return "", p, fmt.Errorf("accept an invitation: %w", err)
-	}
-	if err := s.SignOutOthers(ctx, p.ID, ""); err != nil { // the access of programs, too
-		return "", p, err
 	}
 	steps, err := s.SecondSteps(ctx, p.ID)
 	if err != nil || steps.Any() {
