@@ -75,6 +75,11 @@ func TestSharedBotCalls(t *testing.T) {
 	ask(kids, able, "call lamp_on", "lamp_on")
 	ask(kids, able, "call ear_record")
 	ask(kids, able, "call toy_beep")
+	fit, err := k.api.Control.MatchingTools(control.Caller{Person: k.ada.ID, Admin: true}, kid.ID,
+		[]string{"ear_*", "toy_*"})
+	if want := []string{"ear_level", "ear_record", "toy_beep", "toy_zap"}; err != nil || !slices.Equal(fit, want) {
+		t.Errorf("tools that fit: %q, %v; want %q", fit, err, want)
+	}
 	// Also behind a lent tool that asks a bot, which acts for its owner.
 	change(http.MethodPatch, "bots/"+relay, map[string]any{"settings": map[string]any{"lend_tools": "send_message"}})
 	only := strconv.FormatInt(k.only.Number, 10)

@@ -107,8 +107,27 @@ func TestFamily(t *testing.T) {
 	if a = ben.post("/bots/"+number+"/share", url.Values{"everybody": {"on"}}); a.StatusCode != http.StatusNotFound {
 		t.Errorf("ben shares the bot: %d", a.StatusCode)
 	}
+	for _, path := range []string{"/keys", "/tools/upstreams", "/tools", "/guide", "/find"} {
+		a = ben.get(path)
+		for _, refused := range []string{"/bots/new", "/keys/new", "/tools/upstreams/new"} {
+			if a.StatusCode != http.StatusOK || strings.Contains(a.text, refused) {
+				t.Errorf("%s: %d, offers %s", path, a.StatusCode, refused)
+			}
+		}
+		if path != "/tools" && path != "/find" && !strings.Contains(a.text, "Your account uses what is shared with it") {
+			t.Errorf("%s does not say what the account is for", path)
+		}
+	}
 	if a = ben.post("/keys", url.Values{"name": {"k"}, "scopes": {"mcp"}}); a.StatusCode == http.StatusOK {
 		t.Errorf("ben has a key: %s", a.text)
+	}
+
+	if a = r.get("/settings/people"); !strings.Contains(a.text, "member · bots: 0, devices: 0 · questions today: 0 of 20") ||
+		!strings.Contains(a.text, "bots: 1, devices: 0") {
+		t.Errorf("the list of people: %s", a.text)
+	}
+	if a = r.get(person); !strings.Contains(a.text, "None of your tools, or of theirs, fits this now.") {
+		t.Errorf("tools that no pattern fits: %s", a.text)
 	}
 
 	// What ben may do is changed, and ben is paused.

@@ -177,11 +177,34 @@ func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error)
 	if err != nil {
 		return People{}, err
 	}
-	invited, err := s.Hub.Store.Invitations.Open(ctx, time.Now())
-	for i := range out {
-		out[i].Invited = invited[out[i].ID].Expires
+	return People{People: out}, s.addCounts(ctx, out)
+}
+
+// addCounts adds to accounts what belongs to them, and what they asked today.
+func (s *Service) addCounts(ctx context.Context, people []Person) error {
+	now := time.Now()
+	invited, err := s.Hub.Store.Invitations.Open(ctx, now)
+	if err != nil {
+		return err
 	}
-	return People{People: out}, err
+	bots, err := s.Hub.Store.Bots.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	devices, err := s.Hub.Store.Devices.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	// Where a person is, today can be yesterday.
+	asked, err := s.Hub.Store.People.EveryQuestionsAsked(ctx, now.Add(-24*time.Hour).UTC().Format(time.DateOnly))
+	for i := range people {
+		p := &people[i]
+		p.Invited, p.Bots, p.Devices = invited[p.ID].Expires, bots[p.ID], devices[p.ID]
+		if d := asked[p.ID]; p.Limits.Questions > 0 && d.Day >= hub.Today(p.Person, now) {
+			p.Asked = d.Asked
+		}
+	}
+	return err
 }
 
 // PersonRef identifies a person by id.

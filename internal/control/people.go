@@ -48,9 +48,9 @@ type Person struct {
 	Devices       int  `json:"devices"`
 	// Invited is until when the person can choose a password with a link; zero: there is no link.
 	Invited time.Time `json:"invited_until,omitzero"`
-	// Asked is how many questions they have asked today, if these are limited, and MayAsk the bots
-	// of administrators; only for one account.
-	Asked  int         `json:"asked_today,omitempty"`
+	// Asked is how many questions they have asked today, if these are limited.
+	Asked int `json:"asked_today,omitempty"`
+	// MayAsk are the bots of administrators that they may ask; only for one account.
 	MayAsk []PersonBot `json:"may_ask,omitempty"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
+	"patchbay/internal/tool"
 )
 
 const (
@@ -54,6 +56,29 @@ func checkLimits(role string, l store.PersonLimits) error {
 		return problem.Wrap(problem.Invalid, err)
 	}
 	return nil
+}
+
+// MatchingTools returns the names of the tools of the caller and of a person that match one of some
+// patterns, so that whoever writes the patterns sees what they are about. Tools that are plugged in
+// later are not among them.
+func (s *Service) MatchingTools(c Caller, person string, patterns []string) ([]string, error) {
+	if err := admin(c); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, owner := range []string{c.Person, person} {
+		list, err := s.Hub.Inventory(owner, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range list {
+			if tool.MatchAny(patterns, l.OriginalName()) {
+				names = append(names, l.OriginalName())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // setLimits sets what a person may do.

@@ -176,4 +176,9 @@ func (t Bots) Count(ctx context.Context, owner string) (int, error) {
 		`SELECT COUNT(*) FROM bots WHERE owner = $1`, owner)
 }
 
+// Counts returns the number of bots of each owner who has some.
+func (t Bots) Counts(ctx context.Context) (map[string]int, error) {
+	return countByOwner(ctx, t.db, "bots")
+}
+
 func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -285,6 +285,24 @@ func (t Devices) Count(ctx context.Context, owner string) (int, error) {
 		`SELECT COUNT(*) FROM devices WHERE owner = $1`, owner)
 }
 
+// Counts returns the number of devices of each owner who has some.
+func (t Devices) Counts(ctx context.Context) (map[string]int, error) {
+	return countByOwner(ctx, t.db, "devices")
+}
+
+// countByOwner counts the rows of a table for each owner.
+func countByOwner(ctx context.Context, db *DB, table string) (map[string]int, error) {
+	counts := map[string]int{}
+	_, err := all(ctx, db, func(s scanner) (owner string, err error) {
+		n := 0
+		if err = s.Scan(&owner, &n); err == nil {
+			counts[owner] = n
+		}
+		return owner, err
+	}, `SELECT owner, COUNT(*) FROM `+table+` WHERE owner IS NOT NULL GROUP BY owner`)
+	return counts, err
+}
+
 // Latest returns the most recently seen device of an owner, or [ErrNotFound].
 func (t Devices) Latest(ctx context.Context, owner string) (Device, error) {
 	return one(ctx, t.db, readDevice, `SELECT `+deviceColumns+

@@ -76,3 +76,22 @@ func (t People) QuestionsAsked(ctx context.Context, id, day string) (int, error)
 	}
 	return n, err
 }
+
+// DayQuestions is how many questions were counted for a person on the last day with some.
+type DayQuestions struct {
+	Day   string // such as 2026-11-28
+	Asked int
+}
+
+// EveryQuestionsAsked returns what was counted for people on a day or later, by their ids.
+func (t People) EveryQuestionsAsked(ctx context.Context, since string) (map[string]DayQuestions, error) {
+	counts := map[string]DayQuestions{}
+	_, err := all(ctx, t.db, func(s scanner) (id string, err error) {
+		var d DayQuestions
+		if err = s.Scan(&id, &d.Day, &d.Asked); err == nil {
+			counts[id] = d
+		}
+		return id, err
+	}, `SELECT person, day, asked FROM questions_asked WHERE day >= $1`, since)
+	return counts, err
+}

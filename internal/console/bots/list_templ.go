@@ -61,7 +61,7 @@ func listPage(v *page.Visit, l rows, after int64) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				if !v.Session.Person.Limits.SharedOnly {
+				if v.MayAdd() {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<a class=\"button main\" href=\"/bots/new\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -183,7 +183,7 @@ func listPart(v *page.Visit, l rows, after int64) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if len(l.Rows) == 0 && after == 0 && v.Session.Person.Limits.SharedOnly {
+		if len(l.Rows) == 0 && after == 0 && !v.MayAdd() {
 			templ_7745c5c3_Err = page.Empty(v.Text(msgNone), v.Text(control.MsgSharedOnly)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

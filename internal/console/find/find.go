@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/console/manual"
 	"patchbay/internal/console/page"
+	"patchbay/internal/console/settings"
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
@@ -34,6 +35,9 @@ const (
 	msgAddKey    = i18n.Message("Create a key")
 	msgAddPoint  = i18n.Message("Add a knowledge point")
 	msgAddServer = i18n.Message("Add a tool server")
+	msgAddPerson = i18n.Message("Add a person")
+	msgSetting   = i18n.Message("Settings: %s")
+	msgPerson    = i18n.Message("Person")
 	msgReview    = i18n.Message("Review now")
 	msgTalkWith  = i18n.Message("Talk with %s")
 )
@@ -48,11 +52,14 @@ type hit struct {
 
 // actions are what can be done from everywhere.
 var actions = []struct {
-	name i18n.Message
-	path string
+	name  i18n.Message
+	path  string
+	adds  bool // for those who may add such things
+	admin bool // for administrators
 }{
-	{msgReview, "/learn/review"}, {msgAddPoint, "/learn/points/new"}, {msgAddBot, "/bots/new"},
-	{msgAddServer, "/tools/upstreams/new"}, {msgAddKey, "/keys/new"},
+	{msgReview, "/learn/review", false, false}, {msgAddPoint, "/learn/points/new", false, false},
+	{msgAddBot, "/bots/new", true, false}, {msgAddServer, "/tools/upstreams/new", true, false},
+	{msgAddKey, "/keys/new", true, false}, {msgAddPerson, "/settings/people/new", false, true},
 }
 
 func find(v *page.Visit) {
@@ -81,7 +88,15 @@ func search(v *page.Visit, query string) ([]hit, error) {
 			add(msgPage, v.Text(p.Name), p.Path)
 		}
 	}
+	for _, p := range settings.Places(v.IsAdmin()) {
+		if name := v.Text(msgSetting, p.Name); query != "" && fits(name, query) {
+			add(msgPage, name, p.Path)
+		}
+	}
 	for _, a := range actions {
+		if a.adds && !v.MayAdd() || a.admin && !v.IsAdmin() {
+			continue
+		}
 		if fits(v.Text(a.name), query) {
 			add(msgAction, v.Text(a.name), a.path)
 		}
@@ -90,7 +105,7 @@ func search(v *page.Visit, query string) ([]hit, error) {
 		return hits, nil
 	}
 	for _, part := range []func(*page.Visit, string, func(i18n.Message, string, string)) error{
-		findBots, findDevices, findTools, findPoints, findManual} {
+		findBots, findDevices, findPeople, findTools, findPoints, findManual} {
 		if err := part(v, query, add); err != nil {
 			return nil, err
 		}
@@ -129,6 +144,22 @@ func findDevices(v *page.Visit, query string, add func(i18n.Message, string, str
 	found, err := v.Instance.Control.Devices(v.Context(), v.Caller(), control.DeviceQuery{Text: query, Limit: perKind})
 	for _, d := range found.Devices {
 		add(msgDevice, d.Name, "/devices/"+strconv.FormatInt(d.Number, 10))
+	}
+	return err
+}
+
+// findPeople finds accounts, for administrators.
+func findPeople(v *page.Visit, query string, add func(i18n.Message, string, string)) error {
+	if !v.IsAdmin() {
+		return nil
+	}
+	list, err := v.Instance.Control.People(v.Context(), v.Operator(), control.Empty{})
+	n := 0
+	for _, p := range list.People {
+		if n < perKind && fits(p.Name, query) {
+			add(msgPerson, p.Name, "/settings/people/"+p.ID)
+			n++
+		}
 	}
 	return err
 }

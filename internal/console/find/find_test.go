@@ -39,6 +39,20 @@ func TestFind(t *testing.T) {
 	if p := ada.Get("/find?q=spaced+repetition"); !p.Contains("/docs/") {
 		t.Error(p.Text)
 	}
+	// Pages of the settings, and people, are for those who can open them.
+	if p := ada.Get("/find?q=people"); !p.Contains(`href="/settings/people">Settings: People</a>`) {
+		t.Error(p.Text)
+	}
+	if p := ada.Get("/find?q=" + r.Bob.Name); !p.Contains("/settings/people/" + r.Bob.ID) {
+		t.Error(p.Text)
+	}
+	bob := r.SignedInAs(r.Bob)
+	if p := bob.Get("/find?q=people"); p.Contains("/settings/people") {
+		t.Error(p.Text)
+	}
+	if p := bob.Get("/find?q=" + r.Bob.Name); p.Contains(r.Bob.ID) {
+		t.Error(p.Text)
+	}
 	// Of a long query the beginning counts: it neither fails nor finds everything.
 	long := ada.Get("/find?q=" + url.QueryEscape("activity"+strings.Repeat(" activity", 40)))
 	if !long.Contains(`href="/activity">Activity</a>`) || long.Contains("Add a bot") {

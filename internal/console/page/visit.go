@@ -54,6 +54,10 @@ func (v *Visit) IsSignedIn() bool { return v.Session.Person.ID != "" }
 // IsAdmin reports whether the visitor is an administrator.
 func (v *Visit) IsAdmin() bool { return v.Session.Person.Role == account.RoleAdmin }
 
+// MayAdd reports whether the visitor may add bots, tool servers, nodes, programs and keys. Whoever
+// may not is told by [control.MsgSharedOnly].
+func (v *Visit) MayAdd() bool { return v.IsAdmin() || !v.Session.Person.Limits.SharedOnly }
+
 // Caller returns the visitor as a caller with access to their own data only.
 func (v *Visit) Caller() control.Caller {
 	return control.Caller{Person: v.Session.Person.ID, Rules: control.PeoplesRules,

@@ -28,10 +28,15 @@ const (
 	msgSharedTip    = i18n.Message("They add no bots, tool servers, nodes, programs or keys.")
 	msgQuestions    = i18n.Message("Questions in a day")
 	msgQuestionsTip = i18n.Message("Empty: no limit. The day begins at midnight in their time zone.")
+	msgOwns         = i18n.Message("bots: %d, devices: %d")
+	msgAskedOf      = i18n.Message("questions today: %d of %d")
 	msgAskedToday   = i18n.Message("Today: %d of %d questions.")
 	msgToolLimits   = i18n.Message("Tools that may be used")
 	msgOnlyTools    = i18n.Message("Only these tools")
 	msgOnlyToolsTip = i18n.Message("Names, and patterns with *, with commas between. Empty: all that they have.")
+	msgToolsFit     = i18n.Message("Fit now: %s")
+	msgToolsFitMore = i18n.Message("Fit now: %s, and %d more")
+	msgNoToolFits   = i18n.Message("None of your tools, or of theirs, fits this now.")
 	msgNeverTools   = i18n.Message("Never these tools")
 	msgNeverTip     = i18n.Message("Such as *_camera*. Bots do not call them for this person either.")
 	msgSaveLimits   = i18n.Message("Save")
@@ -69,6 +74,8 @@ type limitsForm struct {
 	Chosen []string // numbers of bots in a submitted form; nil: none was
 	Bots   []control.PersonBot
 	wrong  bool // the number of questions is none
+	// OnlyFit and NeverFit name the tools that fit the two lists of patterns.
+	OnlyFit, NeverFit string
 }
 
 // readLimits reads a submitted form.
@@ -106,6 +113,34 @@ func (p pages) addBots(v *page.Visit, who control.PersonRef, f *limitsForm) (err
 		}
 	}
 	return err
+}
+
+// maxToolsNamed is how many of the tools that fit patterns are named.
+const maxToolsNamed = 8
+
+// addMatches adds which tools the patterns of a form fit.
+func (p pages) addMatches(v *page.Visit, person string, f *limitsForm) error {
+	for _, list := range []struct {
+		patterns []string
+		text     *string
+	}{{f.AllowTools, &f.OnlyFit}, {f.DenyTools, &f.NeverFit}} {
+		if len(list.patterns) == 0 {
+			continue
+		}
+		names, err := p.MatchingTools(v.Operator(), person, list.patterns)
+		if err != nil {
+			return err
+		}
+		switch n := len(names); {
+		case n == 0:
+			*list.text = v.Text(msgNoToolFits)
+		case n > maxToolsNamed:
+			*list.text = v.Text(msgToolsFitMore, strings.Join(names[:maxToolsNamed], ", "), n-maxToolsNamed)
+		default:
+			*list.text = v.Text(msgToolsFit, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 func (p pages) setLimits(v *page.Visit) {

@@ -105,6 +105,10 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 		v.Fail(err)
 		return
 	}
+	if err = p.addMatches(v, f.ID, &f.MayDo); err != nil {
+		v.Fail(err)
+		return
+	}
 	if status == http.StatusOK {
 		switch {
 		case v.FormValue("unlinked") == "1":

@@ -75,6 +75,16 @@ type tab struct {
 	all  bool // visible to everybody, not only to administrators
 }
 
+// Places returns the pages of the settings that somebody can open.
+func Places(admin bool) (list []page.Place) {
+	for _, t := range tabs {
+		if t.all || admin {
+			list = append(list, page.Place{Name: t.name, Path: t.path})
+		}
+	}
+	return list
+}
+
 var tabs = []tab{
 	{"/settings", msgTabMe, true},
 	{"/settings/browsers", msgTabBrowsers, true},
