@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
@@ -241,11 +242,17 @@ func (s *Service) addPrograms(ctx context.Context, c Caller, b *mapBuilder, now 
 		return err
 	}
 	for _, k := range keys {
-		if k.Revoked.IsZero() && now.Sub(k.Used) < mapProgramUse {
+		if k.Revoked.IsZero() && now.Sub(k.Used) < mapProgramUse && slices.ContainsFunc(k.Scopes, isOfProgram) {
 			b.add(MapItem{ID: "key:" + k.ID, Kind: MapProgram, Name: k.Name, State: MapIdle, used: k.Used})
 		}
 	}
 	return nil
+}
+
+// isOfProgram reports whether keys with a scope are of programs. What asks with other keys is on
+// the map itself: glasses and nodes.
+func isOfProgram(scope string) bool {
+	return scope != account.ScopeLingzhu && scope != account.ScopeNode
 }
 
 // addUses adds what was used since a time.

@@ -240,16 +240,6 @@ func calls(v *page.Visit) {
 	v.Render(http.StatusOK, callsPage(v, f, list, mine, keys.Keys))
 }
 
-// channelName returns the name of a channel in the visitor's language.
-func channelName(v *page.Visit, name string) string {
-	for _, d := range channels {
-		if d.name == name {
-			return v.Text(d.say)
-		}
-	}
-	return name
-}
-
 // outcome returns the state and the name of a turn's outcome.
 func outcome(t store.Trace) (page.State, i18n.Message) {
 	switch t.Outcome {

@@ -122,29 +122,6 @@ const (
 	msgTechnicalCause = i18n.Message("In technical terms")
 )
 
-// Names of the channels of turns and calls.
-var channels = []struct {
-	name string
-	say  i18n.Message
-}{
-	{"lingzhu", i18n.Message("glasses")},
-	{"xiaozhi", i18n.Message("voice board")},
-	{"console", i18n.Message("these pages")},
-	{"cli", i18n.Message("command line")},
-	{"mcp", i18n.Message("MCP program")},
-	{"learn", i18n.Message("Learn program")},
-	{"quiz", i18n.Message("review by voice")},
-	{"openclaw", i18n.Message("OpenClaw")},
-	{"shim", i18n.Message("OpenClaw gateway")},
-	{"bot", i18n.Message("bot")},
-	{"rokid-mcp", i18n.Message("Rokid's older MCP endpoint")},
-	{"xiaozhi-mcp", i18n.Message("XiaoZhi's cloud")},
-	{"anki", i18n.Message("programs for Anki")},
-	{"learn-files", i18n.Message("files of Learn")},
-	{"learn-monthly", i18n.Message("monthly fit of Learn")},
-	{"api", i18n.Message("API")},
-}
-
 // Messages for the error codes of turns and calls, for people who can act on them.
 var codes = map[string]i18n.Message{
 	"offline":         i18n.Message("The bot, or what has the tool, was not connected. Look whether its side is running."),

@@ -101,14 +101,6 @@ func doneNote(v *page.Visit) string {
 	return ""
 }
 
-// channelName returns the name of a channel in the visitor's language.
-func channelName(v *page.Visit, channel string) string {
-	if s, ok := channelNames[channel]; ok {
-		return v.Text(s)
-	}
-	return channel
-}
-
 // outcome returns the state and the name of a turn's outcome.
 func outcome(v *page.Visit, name, code string) (page.State, string) {
 	switch name {

@@ -213,16 +213,6 @@ var doneSays = map[string]i18n.Message{
 	"revoked": i18n.Message("The key is revoked."),
 }
 
-var channelNames = map[string]i18n.Message{
-	"lingzhu":   i18n.Message("Glasses"),
-	"cli":       i18n.Message("Command line"),
-	"console":   i18n.Message("This console"),
-	"xiaozhi":   i18n.Message("Voice board"),
-	"mcp":       i18n.Message("Program"),
-	"rokid-mcp": i18n.Message("Older MCP"),
-	"learn":     i18n.Message("Learn"),
-}
-
 var codeSays = map[talk.Code]i18n.Message{
 	talk.Offline:     i18n.Message("It was not connected"),
 	talk.Busy:        i18n.Message("It was too busy"),

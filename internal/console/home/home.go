@@ -135,20 +135,6 @@ func outcome(v *page.Visit, o string) string {
 	return o
 }
 
-// channelNames maps channels to their names.
-var channelNames = map[string]i18n.Message{
-	"lingzhu": msgFromGlasses, "xiaozhi": msgFromBoard, control.ChannelConsole: msgFromHere,
-	control.ChannelCLI: msgFromCommand,
-	"mcp":              msgFromProgram, "openclaw": msgFromOpenClaw, "learn": msgFromLearn,
-}
-
-func channelName(v *page.Visit, name string) string {
-	if s, ok := channelNames[name]; ok {
-		return v.Text(s)
-	}
-	return name
-}
-
 // calledTool returns the tool of a call.
 func calledTool(c *store.Call) string {
 	if c.Tool == "" {

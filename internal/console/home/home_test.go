@@ -147,7 +147,7 @@ func TestFirstPage(t *testing.T) {
 	}
 	p = ada.Get("/")
 	if !p.Contains("Waiting for you", "the plugin is too old",
-		"ill-"+r.Person.ID[:4]+" cannot be used: the key is &lt;wrong&gt;", "A device shows a code", "12 points",
+		"ill-"+r.Person.ID[:4]+" cannot be used: the key is &lt;wrong&gt;", "A device shows a code", "Points to review: 12",
 		"lamp_on", "glasses", `href="/activity/turns/`) ||
 		p.Contains("bobs_lamp") || p.Contains("well cannot") || p.Contains(code) {
 		t.Error(p.Text)

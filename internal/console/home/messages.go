@@ -8,7 +8,7 @@ const (
 
 	msgBots       = i18n.Message("Bots")
 	msgDevices    = i18n.Message("Devices")
-	msgReviewsDue = i18n.Message("%d points")
+	msgReviewsDue = i18n.Message("Points to review: %d")
 	msgReview     = i18n.Message("Review")
 	msgTalk       = i18n.Message("Talk")
 	msgTalkWith   = i18n.Message("Talk with %s")
@@ -47,12 +47,4 @@ const (
 	msgToolFailed   = i18n.Message("tool failed")
 	msgRefused      = i18n.Message("refused")
 	msgAsked        = i18n.Message("asked for more")
-
-	msgFromGlasses  = i18n.Message("glasses")
-	msgFromBoard    = i18n.Message("voice board")
-	msgFromHere     = i18n.Message("this console")
-	msgFromCommand  = i18n.Message("command line")
-	msgFromProgram  = i18n.Message("program")
-	msgFromOpenClaw = i18n.Message("OpenClaw")
-	msgFromLearn    = i18n.Message("Learn")
 )

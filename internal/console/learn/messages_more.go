@@ -162,6 +162,7 @@ const (
 	msgReviewsChart   = i18n.Message("Reviews a day")
 	msgReviewsTold    = i18n.Message("The last %d days, %d reviews in all.")
 	msgRetentionChart = i18n.Message("What was remembered")
+	msgNoRetention    = i18n.Message("Nothing has come back on its day yet; then the share still known is shown here, by week.")
 	msgRetentionTold  = i18n.Message("Of points that came back on their day, the share still known, by week.")
 	msgRecalled30     = i18n.Message("remembered in 30 days")
 	msgRecalled       = i18n.Message("Remembered")

@@ -116,6 +116,9 @@ func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) 
 		}
 		c.Values = append(c.Values, one)
 	}
+	if len(recalls) == 0 {
+		c.Told = v.Text(msgNoRetention)
+	}
 	return c.line()
 }
 

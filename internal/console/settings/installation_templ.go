@@ -1048,9 +1048,9 @@ func adminEventsPage(v *page.Visit, list control.AdminEventPage, trail store.Aud
 					}
 					if a.Channel != "" {
 						var templ_7745c5c3_Var57 string
-						templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(a.Channel)
+						templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(v.ChannelName(a.Channel))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/installation.templ`, Line: 193, Col: 19}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/installation.templ`, Line: 193, Col: 34}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 						if templ_7745c5c3_Err != nil {
@@ -1063,7 +1063,7 @@ func adminEventsPage(v *page.Visit, list control.AdminEventPage, trail store.Aud
 						var templ_7745c5c3_Var58 string
 						templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(a.Address)
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/installation.templ`, Line: 193, Col: 33}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/installation.templ`, Line: 193, Col: 48}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 						if templ_7745c5c3_Err != nil {

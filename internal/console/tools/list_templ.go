@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/hub"
 )
 
-// tabs are the tabs of the pages about tools.
-func tabs(v *page.Visit, at string) templ.Component {
+// Tabs are the tabs of the pages about tools.
+func Tabs(v *page.Visit, at string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -69,7 +69,7 @@ func tabs(v *page.Visit, at string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tab(hub.ApprovalsPath, v.Text(msgApprovals), false).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tab(hub.ApprovalsPath, v.Text(msgApprovals), at == "approvals").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -221,7 +221,7 @@ func listPage(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Co
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = tabs(v, "tools").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Tabs(v, "tools").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -772,7 +772,7 @@ func rulesPage(v *page.Visit, list []control.ToolRuleRow, next int, f ruleForm) 
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = tabs(v, "rules").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Tabs(v, "rules").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

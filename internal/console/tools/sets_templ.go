@@ -56,7 +56,7 @@ func setsPage(v *page.Visit, list []control.ToolSetRow, f setForm) templ.Compone
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = tabs(v, "sets").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Tabs(v, "sets").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

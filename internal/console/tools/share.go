@@ -13,7 +13,7 @@ const (
 	msgSharedTold   = i18n.Message("%s shares this server with you. You sign in to it for yourself: what you call, you call with your own sign-in, and nobody else uses it. Only its owner sees its settings.")
 	msgShare        = i18n.Message("Share it")
 	msgShareTold    = i18n.Message("Each of them signs in alone, and has the tools with that sign-in. Nobody sees the settings or uses the sign-in of another. Who is no longer named loses the tools at once, and has to sign in anew.")
-	msgShareWith    = i18n.Message("With")
+	msgShareWith    = i18n.Message("share\x04With")
 	msgNobody       = i18n.Message("nobody")
 	msgEverybody    = i18n.Message("everybody here")
 	msgThesePeople  = i18n.Message("these people")
