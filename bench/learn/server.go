@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,8 @@ type server struct {
 	stop     func()
 	points   []string // ids
 	open     []string // ids of open rows of plans, of the first points
+	numbers  []string // of the first points
+	floor    *floor
 	rand     *rand.Rand
 	body     bytes.Buffer
 }
@@ -75,13 +78,20 @@ func start(ctx context.Context, database, folder string, points int) (*server, e
 	}()
 	s.stop = func() {
 		s.client.CloseIdleConnections()
+		if s.floor != nil {
+			s.floor.stop()
+		}
 		cancel()
 		<-done
 		remove()
 	}
 	select {
 	case b := <-ready:
-		if err := s.fill(ctx, b, points); err != nil {
+		err := s.fill(ctx, b, points)
+		if err == nil {
+			s.floor, err = newFloor(database, folder)
+		}
+		if err != nil {
 			s.stop()
 			return nil, err
 		}
@@ -150,6 +160,7 @@ func (s *server) lookAtPlans(ctx context.Context, b *app.Base, person string) er
 	numbers := make([]int64, len(list))
 	for i := range list {
 		numbers[i] = list[i].Number
+		s.numbers = append(s.numbers, strconv.FormatInt(list[i].Number, 10))
 	}
 	plans, err := b.Store.Learn.Sittings(ctx, numbers)
 	if err != nil {
@@ -249,16 +260,28 @@ func (s *server) call(ctx context.Context, tool string, args any) (time.Duration
 
 // step is a tool with its arguments.
 type step struct {
-	tool string
+	tool string // [floorName] for the bare handler
 	args func(i int) any
 	// prepare is what is called before each call, unmeasured.
 	prepare *step
 }
 
-// story returns a call of every tool that answers at once. There is no model: recalls are compared,
-// and questions are answered by quoting. The deck that is deleted is empty: what takes long in a
-// full one is moving its points. Bulk edits change 10 points. fit_memory and simulate_retention are
-// left out: they compute for seconds and report progress.
+// run calls the tool, or the bare handler.
+func (s *server) run(ctx context.Context, t *step, i int) (time.Duration, int, error) {
+	if t.tool == floorName {
+		var numbers []string
+		for range floorReads {
+			numbers = append(numbers, s.numbers[s.rand.IntN(len(s.numbers))])
+		}
+		return s.floor.call(ctx, s.client, numbers)
+	}
+	return s.call(ctx, t.tool, t.args(i))
+}
+
+// story returns a call of every tool that answers at once, after the bare handler. There is no
+// model: recalls are compared, and questions are answered by quoting. The deck that is deleted is
+// empty: what takes long in a full one is moving its points. Bulk edits change 10 points.
+// fit_memory and simulate_retention are left out: they compute for seconds and report progress.
 func (s *server) story() []step {
 	type m = map[string]any
 	fixed := func(args m) func(int) any { return func(int) any { return args } }
@@ -272,6 +295,7 @@ func (s *server) story() []step {
 		return m{"ids": s.points[at : at+10], "add_tags": []string{fmt.Sprintf("%s-%d", run, i%500)}}
 	}}
 	return []step{
+		{tool: floorName},
 		{tool: "list_reviews", args: fixed(m{})},
 		{tool: "list_knowledge_points", args: fixed(m{"limit": 20})},
 		{tool: "list_knowledge_points", args: func(int) any { return m{"limit": 20, "tag": subject()} }},

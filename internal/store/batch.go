@@ -132,7 +132,7 @@ func into[T any](to *[]T, read func(scanner) (T, error), query string, args ...a
 // readTogether runs queries that [DB.prepared] may keep. PostgreSQL gets all of them at once; each
 // sees what was committed before it, as if they came one by one.
 func (db *DB) readTogether(ctx context.Context, list ...reading) error {
-	if db.hasRoundTrips() {
+	if db.hasRoundTrips() && len(list) > 0 {
 		return translate(withConn(ctx, db.reader(ctx), func(conn *sql.Conn) error {
 			return rawly(ctx, conn, func(conn *pgx.Conn) error { return sendReadings(ctx, conn, list) })
 		}))
@@ -140,6 +140,19 @@ func (db *DB) readTogether(ctx context.Context, list ...reading) error {
 	for _, r := range list {
 		nothing := func(s scanner) (struct{}, error) { return struct{}{}, r.row(s) }
 		if _, err := all(ctx, db, nothing, r.query, r.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readOnce is [DB.readTogether] for queries that are not kept, as those of [allOnce].
+func (db *DB) readOnce(ctx context.Context, list ...reading) error {
+	if db.hasRoundTrips() {
+		return db.readTogether(ctx, list...)
+	}
+	for _, r := range list {
+		if err := scanAll(ctx, db.reader(ctx), r.query, r.args, r.row); err != nil {
 			return err
 		}
 	}

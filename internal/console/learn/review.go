@@ -37,14 +37,14 @@ func (p *pages) next(v *page.Visit, s session) (*card, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := learning.QueueFilter{Tag: s.Tag, Limit: 1, Ahead: true, Count: true}
+	f := learning.QueueFilter{Tag: s.Tag, Limit: 1, Ahead: true, Count: true, Asks: true}
 	if f.Deck, err = deckOf(l, s.Deck); err != nil {
 		return nil, err
 	}
 	if f.Query, err = learning.ParseExpression(s.Query); err != nil {
 		return nil, err
 	}
-	q, err := p.Points.Queue(v.Context(), personID(v), f)
+	q, err := p.Points.QueueOf(v.Context(), l, f)
 	if err != nil {
 		return nil, learnError(err)
 	}

@@ -289,13 +289,13 @@ func (s *Service) queueFor(ctx context.Context, c *tool.Call, a *arguments) (*Qu
 		return nil, err
 	}
 	f := QueueFilter{Deck: deck, Tag: a.Tag, Cursor: a.Cursor, Limit: pageLimit(a.Limit)}
-	q, err := s.queue(ctx, l, f)
+	q, err := s.QueueOf(ctx, l, f)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(limitPage(q.Entries)); n < len(q.Entries) {
 		f.Limit = n
-		return s.queue(ctx, l, f)
+		return s.QueueOf(ctx, l, f)
 	}
 	return q, nil
 }

@@ -114,7 +114,7 @@ func (s *Service) nextFor(ctx context.Context, l *Learner, a *arguments) (*nextJ
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.queue(ctx, l, QueueFilter{Deck: deck, Tag: a.Tag, Query: x, Limit: 1, Ahead: true})
+	q, err := s.QueueOf(ctx, l, QueueFilter{Deck: deck, Tag: a.Tag, Query: x, Limit: 1, Ahead: true})
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,13 @@ func (s *Service) packPoints(ctx context.Context, l *Learner, groups map[string]
 	then := *l
 	then.Today += store.Day(days)
 	until := l.Calendar.StartOf(then.Today + 1)
-	p := pager{s: s, l: &then, budgets: map[string]budget{}}
+	which := store.QueueFilter{Today: then.Today}
+	waiting, sizes, err := s.Store.Learn.TodayOf(ctx, l.Person, which)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	which.Sizes = sizes
+	p := pager{s: s, l: &then, which: which, waiting: waiting.Waiting, budgets: map[string]budget{}}
 	for g, b := range groups {
 		p.budgets[g] = budget{b.NewLeft + days*b.NewPerDay, b.ReviewsLeft + days*b.ReviewsPerDay}
 	}

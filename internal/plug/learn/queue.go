@@ -26,6 +26,8 @@ type QueueFilter struct {
 	// Count also counts the points of the whole filter, with tag and query, and leaves kin out of
 	// the counts that will be hidden.
 	Count bool
+	// Asks is set where Left is shown only if nothing is asked: otherwise, hidden kin may be in it.
+	Asks bool
 }
 
 // aheadWindow is how early a point on its learning steps may be asked when nothing else is due:
@@ -78,11 +80,11 @@ func (s *Service) Queue(ctx context.Context, person string, f QueueFilter) (*Que
 	if err != nil {
 		return nil, err
 	}
-	return s.queue(ctx, l, f)
+	return s.QueueOf(ctx, l, f)
 }
 
-// queue is [Service.Queue] for a person who is loaded already.
-func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue, error) {
+// QueueOf is [Service.Queue] for a person who is loaded already.
+func (s *Service) QueueOf(ctx context.Context, l *Learner, f QueueFilter) (*Queue, error) {
 	var from cursor
 	if f.Cursor != "" {
 		text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
@@ -90,27 +92,31 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 			return nil, invalid(msgNoCursor)
 		}
 	}
-	today, err := s.Store.Learn.Today(ctx, l.Person, l.Today)
-	if err != nil {
-		return nil, fmt.Errorf("count what waits: %w", err)
-	}
-	budgets := l.budgets(today.Work)
-	out := &Queue{Learner: l}
-	if out.Left, err = s.left(ctx, l, f.Deck, budgets, &today, f.Count); err != nil {
-		return nil, err
-	}
-	p := pager{s: s, l: l, f: f, budgets: budgets, used: from.Used}
-	if p.used == nil {
-		p.used = map[string]budget{}
-	}
+	which := store.QueueFilter{Today: l.Today, Deck: f.Deck, Tag: f.Tag}
 	if f.Query != nil {
 		selected, err := f.Query.Selection(l)
 		if err != nil {
 			return nil, err
 		}
-		p.where = selected.Where
+		which.Where = selected.Where
 	}
-	if out.Matching = out.Left.Total(); f.Count && (f.Tag != "" || len(p.where) > 0) {
+	today, sizes, err := s.Store.Learn.TodayOf(ctx, l.Person, which)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	which.Sizes = sizes
+	p := pager{s: s, l: l, f: f, which: which, waiting: today.Waiting, budgets: l.budgets(today.Work), used: from.Used}
+	if p.used == nil {
+		p.used = map[string]budget{}
+	}
+	part := f.Tag != "" || len(which.Where) > 0
+	later := f.Asks && part
+	out := &Queue{Learner: l}
+	all := maps.Clone(p.budgets)
+	if out.Left, err = s.left(ctx, l, f.Deck, all, &today, f.Count && !later); err != nil {
+		return nil, err
+	}
+	if out.Matching = out.Left.Total(); f.Count && part {
 		if out.Matching, err = p.count(ctx); err != nil {
 			return nil, err
 		}
@@ -149,6 +155,11 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 			}
 		}
 	}
+	if len(points) == 0 && f.Count && later {
+		if out.Left, err = s.left(ctx, l, f.Deck, all, &today, true); err != nil {
+			return nil, err
+		}
+	}
 	if len(points) > f.Limit {
 		points = points[:f.Limit]
 		last := &points[len(points)-1]
@@ -167,9 +178,10 @@ type pager struct {
 	s       *Service
 	l       *Learner
 	f       QueueFilter
+	which   store.QueueFilter // what f selects in a queue
+	waiting []store.Count     // of all decks, as of [store.Learn.Waiting]
 	budgets map[string]budget
 	used    map[string]budget // by earlier pages
-	where   []store.Condition // of the query
 	empty   []store.Queue     // without a point of the filter, as far as they were counted
 }
 
@@ -188,12 +200,11 @@ func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, n
 		if want <= 0 {
 			break
 		}
-		skip, none := p.exhausted(q)
-		if none {
+		in := p.which
+		if in.Queue, in.Now = q, now; !p.within(&in) {
 			break
 		}
-		got, err := p.s.Store.Learn.Queued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today, Now: now,
-			Deck: p.f.Deck, Tag: p.f.Tag, Skip: skip, Where: p.where}, after, want)
+		got, err := p.s.Store.Learn.Queued(ctx, p.l.Person, in, after, want)
 		if err != nil {
 			return nil, err
 		}
@@ -250,63 +261,84 @@ func (p *pager) usedBy(points []store.Point) map[string]budget {
 	return out
 }
 
-// exhausted returns the decks whose budget is used up; none is set if all are.
-func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
-	if q == store.QueueSteps {
-		return nil, false
+// within restricts a query of a queue to the decks whose budget is not used up, of those with
+// points that wait. It reports whether there are any.
+func (p *pager) within(in *store.QueueFilter) bool {
+	if in.Queue == store.QueueSteps {
+		return in.Sizes.Waiting(in.Queue) > 0
 	}
-	none = true
-	for _, deck := range append([]store.Deck{{}}, p.l.Decks...) {
-		b := p.budgets[p.l.limitGroup(deck.ID)]
-		if q == store.QueueNew && b.New <= 0 || q == store.QueueDay && b.Reviews <= 0 {
-			skip = append(skip, deck.ID)
+	var open []string
+	for _, c := range p.waiting {
+		if c.Queue != in.Queue || c.N <= 0 || in.Deck != nil && c.Deck != *in.Deck {
+			continue
+		}
+		b := p.budgets[p.l.limitGroup(c.Deck)]
+		if in.Queue == store.QueueNew && b.New <= 0 || in.Queue == store.QueueDay && b.Reviews <= 0 {
+			in.Skip = append(in.Skip, c.Deck)
 		} else {
-			none = false
+			open = append(open, c.Deck)
 		}
 	}
-	return skip, none
+	if len(open) == 1 && in.Deck == nil && len(in.Skip) > 0 { // the index of its points, not that of all decks
+		in.Deck, in.Skip, in.Sizes = &open[0], nil, nil
+	}
+	return len(open) > 0
 }
 
 // count counts the points of the filter that are left for today, within the budgets.
 func (p *pager) count(ctx context.Context) (int, error) {
-	counted := map[store.Queue][]store.Count{}
-	countOf := func(q store.Queue, most int) (err error) {
-		counted[q], err = p.s.Store.Learn.CountQueued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today,
-			Now: p.l.Calendar.StartOf(p.l.Today + 1), Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where}, most)
-		return err
+	countsOf := func(most map[store.Queue]int) ([]store.Count, error) {
+		var queues []store.QueueFilter
+		var limits []int
+		for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
+			if most[q] > 0 {
+				in := p.which
+				in.Queue, in.Now = q, p.l.Calendar.StartOf(p.l.Today+1)
+				queues, limits = append(queues, in), append(limits, most[q])
+			}
+		}
+		counts, err := p.s.Store.Learn.CountQueued(ctx, p.l.Person, queues, limits)
+		if err != nil {
+			return nil, fmt.Errorf("count what is left: %w", err)
+		}
+		return counts, nil
 	}
+	most := map[store.Queue]int{}
 	for _, q := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
-		most := p.budgetOf(q)
-		if most <= 0 {
-			continue
-		}
-		if err := countOf(q, most); err != nil {
-			return 0, fmt.Errorf("count what is left: %w", err)
-		}
-		// What is on its steps is also asked for the hours after midnight.
-		if len(counted[q]) == 0 && q != store.QueueSteps {
-			p.empty = append(p.empty, q)
-		}
+		most[q] = p.budgetOf(q)
 	}
-	hidden, err := p.s.hiddenKin(ctx, p.l, store.QueueFilter{Deck: p.f.Deck, Tag: p.f.Tag, Where: p.where},
-		slices.Concat(slices.Collect(maps.Values(counted))...), p.budgets)
+	counts, err := countsOf(most)
 	if err != nil {
 		return 0, err
 	}
+	// What is on its steps is also asked for the hours after midnight.
 	for _, q := range []store.Queue{store.QueueDay, store.QueueNew} {
-		most, skipped := p.budgetOf(q), 0
-		for _, h := range hidden {
-			if h.Queue == q {
-				skipped -= h.N
-			}
-		}
-		if skipped > 0 && most < math.MaxInt32 { // others behind them take their places
-			if err := countOf(q, most+skipped); err != nil {
-				return 0, fmt.Errorf("count what is left: %w", err)
-			}
+		if most[q] > 0 && !slices.ContainsFunc(counts, func(c store.Count) bool { return c.Queue == q }) {
+			p.empty = append(p.empty, q)
 		}
 	}
-	left := p.l.within(p.budgets, slices.Concat(append(slices.Collect(maps.Values(counted)), hidden)...))
+	hidden, err := p.s.hiddenKin(ctx, p.l, p.which, counts, p.budgets)
+	if err != nil {
+		return 0, err
+	}
+	more := map[store.Queue]int{}
+	for _, h := range hidden {
+		if most[h.Queue] < math.MaxInt32 { // others behind them take their places
+			more[h.Queue]++
+		}
+	}
+	if len(more) > 0 {
+		for q := range more {
+			counts = slices.DeleteFunc(counts, func(c store.Count) bool { return c.Queue == q })
+			more[q] += most[q]
+		}
+		again, err := countsOf(more)
+		if err != nil {
+			return 0, err
+		}
+		counts = append(counts, again...)
+	}
+	left := p.l.within(p.budgets, append(counts, hidden...))
 	return left.Total(), nil
 }
 

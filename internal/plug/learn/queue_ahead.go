@@ -34,22 +34,24 @@ func (s *Service) hiddenKin(ctx context.Context, l *Learner, f store.QueueFilter
 		scans[store.QueueDay] += 2 * max(b.Reviews, 0)
 		scans[store.QueueNew] += 2 * max(b.New, 0)
 	}
+	var queues []store.QueueFilter
+	var most []int
+	for _, f.Queue = range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
+		if sizes[f.Queue] > 0 {
+			queues, most = append(queues, f), append(most, min(scans[f.Queue], maxKinScan))
+		}
+	}
+	points, err := s.Store.Learn.KinQueued(ctx, l.Person, queues, most)
+	if err != nil {
+		return nil, fmt.Errorf("look up the kin of what waits: %w", err)
+	}
 	var out []store.Count
 	asked := map[string]bool{}
-	for _, f.Queue = range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
-		if sizes[f.Queue] <= 0 {
-			continue
+	for _, p := range points {
+		if asked[p.Kin] && p.Queue != store.QueueSteps {
+			out = append(out, store.Count{Deck: p.Deck, Queue: p.Queue, N: -1})
 		}
-		points, err := s.Store.Learn.KinQueued(ctx, l.Person, f, min(scans[f.Queue], maxKinScan))
-		if err != nil {
-			return nil, fmt.Errorf("look up the kin of what waits: %w", err)
-		}
-		for _, p := range points {
-			if asked[p.Kin] && f.Queue != store.QueueSteps {
-				out = append(out, store.Count{Deck: p.Deck, Queue: f.Queue, N: -1})
-			}
-			asked[p.Kin] = asked[p.Kin] || l.Settings(p.Deck).Bury
-		}
+		asked[p.Kin] = asked[p.Kin] || l.Settings(p.Deck).Bury
 	}
 	return out, nil
 }
