@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/store"
+	"patchbay/internal/tool"
 )
 
 // as returns the rig with another browser.
@@ -128,6 +129,19 @@ func TestFamily(t *testing.T) {
 	}
 	if a = r.get(person); !strings.Contains(a.text, "None of your tools, or of theirs, fits this now.") {
 		t.Errorf("tools that no pattern fits: %s", a.text)
+	}
+
+	cameras := url.Values{"questions": {"20"}, "no_cameras": {"on"}, "deny_tools": {"lamp"}, "bots": {number},
+		"shared_only": {"on"}}
+	if a = r.post(person+"/limits", cameras); !strings.Contains(a.text, `name="no_cameras" checked`) ||
+		!strings.Contains(a.text, `name="deny_tools" value="lamp"`) {
+		t.Errorf("%d: no cameras: %s", a.StatusCode, a.text)
+	}
+	p, err = r.Store.People.ByName(t.Context(), "ben")
+	for _, name := range []string{"board_self_camera_take_photo", "board_video", "node_camera_snap", "lamp"} {
+		if err != nil || !tool.MatchAny(p.Limits.DenyTools, name) {
+			t.Errorf("%s is not denied: %q, %v", name, p.Limits.DenyTools, err)
+		}
 	}
 
 	// What ben may do is changed, and ben is paused.

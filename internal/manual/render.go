@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -18,16 +19,45 @@ import (
 // markdown returns the reader and renderer of pages. Comments and other raw HTML are left out.
 var markdown = sync.OnceValue(func() goldmark.Markdown { return newMarkdown() })
 
-// joined is markdown for Chinese pages, whose lines are joined without a space. In English pages it
-// would drop the space before a link, code or emphasis that begins a line.
-var joined = sync.OnceValue(func() goldmark.Markdown {
-	return newMarkdown(extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft)))
-})
-
-func newMarkdown(more ...goldmark.Extender) goldmark.Markdown {
-	return goldmark.New(goldmark.WithExtensions(append(more,
+func newMarkdown() goldmark.Markdown {
+	return goldmark.New(goldmark.WithExtensions(
 		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
-		extension.Strikethrough, extension.Linkify)...))
+		extension.Strikethrough, extension.Linkify))
+}
+
+// joinLines joins the lines of Chinese and Japanese paragraphs: without a space between their
+// characters and around their punctuation, and with one between such a character and a Latin word,
+// as these pages are written.
+func joinLines(root ast.Node, source []byte) error {
+	var last *ast.Text // which ends a line; the next text begins one
+	return ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if n.Type() == ast.TypeBlock {
+			last = nil
+		}
+		t, ok := n.(*ast.Text)
+		if !ok || !entering {
+			return ast.WalkContinue, nil
+		}
+		text := t.Segment.Value(source)
+		if last != nil && len(text) > 0 {
+			before, _ := utf8.DecodeLastRune(last.Segment.Value(source))
+			after, _ := utf8.DecodeRune(text)
+			if isWide(before) && isWide(after) || isWidePunctuation(before) || isWidePunctuation(after) {
+				last.SetSoftLineBreak(false)
+			}
+			last = nil
+		}
+		if t.SoftLineBreak() {
+			last = t
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// isWidePunctuation reports whether a character is punctuation that has its space in itself: of the
+// blocks CJK Symbols and Punctuation, and Halfwidth and Fullwidth Forms.
+func isWidePunctuation(r rune) bool {
+	return r >= 0x3000 && r <= 0x303f || r >= 0xff00 && r <= 0xffef || r == '“' || r == '”' || r == '—' || r == '…'
 }
 
 // Place says where the pages are shown.
@@ -62,12 +92,13 @@ func (m *Manual) HTML(p *Page, at Place) (string, error) {
 			n.Destination = []byte(at.Picture(string(n.Destination)))
 		}
 	}
-	var out bytes.Buffer
-	renderer := markdown().Renderer()
 	if p.Lang != i18n.English {
-		renderer = joined().Renderer()
+		if err := joinLines(d.root, p.source); err != nil {
+			return "", err
+		}
 	}
-	if err := renderer.Render(&out, p.source, d.root); err != nil {
+	var out bytes.Buffer
+	if err := markdown().Renderer().Render(&out, p.source, d.root); err != nil {
 		return "", err
 	}
 	return focusable.Replace(out.String()), nil

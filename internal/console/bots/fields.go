@@ -111,10 +111,8 @@ func (f *form) setError(v *page.Visit, text string) {
 	f.Wrong = text
 	for i := range f.Fields {
 		x := &f.Fields[i]
-		rest, ok := strings.CutPrefix(text, x.Name)
-		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
-			x.Wrong = text
-			f.Wrong = v.Text(msgWrongField, v.Text(x.label), text)
+		if beside, above, ok := v.FieldError(text, x.Name, x.label); ok {
+			x.Wrong, f.Wrong = beside, above
 		}
 	}
 }

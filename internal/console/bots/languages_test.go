@@ -124,12 +124,12 @@ func TestWrongInBothLanguages(t *testing.T) {
 					form = append(form, "set."+name, text)
 				}
 				if p := english.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity ||
-					!p.Contains(html.EscapeString(en)) || strings.HasPrefix(en, s.Name+" ") &&
+					!p.Contains(html.EscapeString(beside(en, s.Name))) || strings.HasPrefix(en, s.Name) &&
 					!p.Contains("is not right", `aria-invalid="true"`) {
 					t.Errorf("%s: %d, without %q", name, p.Status, en)
 				}
 				if p := chinese.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity ||
-					!p.Contains(html.EscapeString(zh)) || strings.HasPrefix(en, s.Name+" ") &&
+					!p.Contains(html.EscapeString(beside(zh, s.Name))) || strings.HasPrefix(en, s.Name) &&
 					!p.Contains("填得不对", `aria-invalid="true"`) {
 					t.Errorf("%s: %d, without %q", name, p.Status, zh)
 				}
@@ -144,4 +144,14 @@ func TestWrongInBothLanguages(t *testing.T) {
 	if checked < 80 {
 		t.Errorf("only %d values were tried", checked)
 	}
+}
+
+// beside returns what a form says beside a setting: an error without the setting's name.
+func beside(text, name string) string {
+	for _, end := range []string{":", "："} {
+		if said, ok := strings.CutPrefix(text, name+end); ok {
+			return strings.TrimSpace(said)
+		}
+	}
+	return text
 }

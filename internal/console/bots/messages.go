@@ -120,7 +120,6 @@ const (
 	msgAsUsual    = i18n.Message("as usual")
 	msgYes        = i18n.Message("yes")
 	msgNo         = i18n.Message("no")
-	msgWrongField = i18n.Message("“%s” is not right: %s")
 
 	msgToken      = i18n.Message("Its token")
 	msgTokenTold  = i18n.Message("Keep it now: it is not shown again. If it is lost, make another.")

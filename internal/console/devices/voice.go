@@ -57,15 +57,14 @@ func (f *voiceForm) read(v *page.Visit) control.SettingTexts {
 }
 
 // setError shows an error beside the field whose name it begins with.
-func (f *voiceForm) setError(text string) {
+func (f *voiceForm) setError(v *page.Visit, text string) {
+	f.Wrong = text
 	for i := range f.Fields {
-		rest, ok := strings.CutPrefix(text, f.Fields[i].Name)
-		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
-			f.Fields[i].Wrong = text
-			return
+		x := &f.Fields[i]
+		if beside, above, ok := v.FieldError(text, x.Name, x.Text.Label); ok {
+			x.Wrong, f.Wrong = beside, above
 		}
 	}
-	f.Wrong = text
 }
 
 // loadVoice returns how the device hears and speaks. If it returns false, it has responded.
@@ -101,7 +100,7 @@ func (p *pages) changeVoice(v *page.Visit) {
 		if err != nil {
 			text, status := v.Wrong(err)
 			if text != "" { // otherwise the browser has disconnected
-				f.setError(text)
+				f.setError(v, text)
 				v.Render(status, voicePage(v, &d, &f))
 			}
 			return

@@ -81,15 +81,14 @@ func (f *form) read(v *page.Visit) control.SettingTexts {
 }
 
 // setError shows an error beside the field whose name it begins with.
-func (f *form) setError(text string) {
+func (f *form) setError(v *page.Visit, text string) {
+	f.Wrong = text
 	for i := range f.Fields {
-		rest, ok := strings.CutPrefix(text, f.Fields[i].Name)
-		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
-			f.Fields[i].Wrong = text
-			return
+		x := &f.Fields[i]
+		if beside, above, ok := v.FieldError(text, x.Name, x.Text.Label); ok {
+			x.Wrong, f.Wrong = beside, above
 		}
 	}
-	f.Wrong = text
 }
 
 // kinds returns the kinds of engines. On failure it has responded and returns false.
@@ -144,7 +143,7 @@ func (p pages) add(v *page.Visit) {
 		Settings: set, Unchecked: f.Unchecked})
 	if err != nil {
 		wrong(v, err, func(status int, text string) {
-			f.setError(text)
+			f.setError(v, text)
 			v.Render(status, newPage(v, f))
 		})
 		return
@@ -221,7 +220,7 @@ func (p pages) change(v *page.Visit) {
 		Use: &f.Use, Enabled: &f.Enabled, Settings: set, Unchecked: f.Unchecked})
 	if err != nil {
 		wrong(v, err, func(status int, text string) {
-			f.setError(text)
+			f.setError(v, text)
 			v.Render(status, enginePage(v, x))
 		})
 		return

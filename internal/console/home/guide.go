@@ -105,12 +105,6 @@ func setupLive(v *page.Visit) {
 	})
 }
 
-// isLocal reports whether the address that the browser uses can be reached only from this machine.
-func isLocal(v *page.Visit) bool {
-	u, err := url.Parse(v.BaseURL())
-	return err == nil && netx.IsLoopback(u.Hostname())
-}
-
 // hostPort returns the parts of the address for programs that need them separately.
 func hostPort(v *page.Visit) (host, port string, secure bool) {
 	u, err := url.Parse(v.BaseURL())
@@ -225,4 +219,9 @@ func foundAbout(v *page.Visit, d control.Discovery) string {
 		return v.Text(msgFoundNetwork)
 	}
 	return ""
+}
+
+// answering returns the bots with an agent or a model: those that the light of the path waits for.
+func answering(bots []control.BotStatus) []control.BotStatus {
+	return slices.DeleteFunc(slices.Clone(bots), func(b control.BotStatus) bool { return b.Kind == "echo" })
 }

@@ -3,6 +3,8 @@ package page
 import "patchbay/internal/i18n"
 
 const (
+	msgLocalOnly     = i18n.Message("This address is good on the server's own computer alone. For everything else, open this page by the computer's address in your network, such as http://%[1]s:%[2]s. For that, the server has to listen on every address (--listen :%[2]s).")
+	msgWrongField    = i18n.Message("“%s” is not right: %s")
 	msgSoundQuestion = i18n.Message("Question, %.1f s")
 	msgSoundAnswer   = i18n.Message("Answer, %.1f s")
 

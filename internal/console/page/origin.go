@@ -1,8 +1,11 @@
 package page
 
 import (
+	"net/url"
 	"strings"
 
+	"patchbay/internal/discovery"
+	"patchbay/internal/netx"
 	"patchbay/internal/observe"
 )
 
@@ -31,4 +34,22 @@ func (v *Visit) LocalOrigin() string {
 		return "https://" + v.Host
 	}
 	return "http://" + v.Host
+}
+
+// IsLocal reports whether [Visit.BaseURL] can be opened on the server's own machine alone.
+func (v *Visit) IsLocal() bool {
+	u, err := url.Parse(v.BaseURL())
+	return err == nil && netx.IsLoopback(u.Hostname())
+}
+
+// localText says that an address is good on the server's machine alone, and how others reach it.
+func (v *Visit) localText() string {
+	host, port := "192.168.1.5", "80"
+	if own := discovery.PrivateAddresses(); len(own) > 0 {
+		host = own[0]
+	}
+	if u, err := url.Parse(v.BaseURL()); err == nil && u.Port() != "" {
+		port = u.Port()
+	}
+	return v.Text(msgLocalOnly, host, port)
 }

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 )
 
 // FormatTime formats a time for reading: how long ago, or the date.
@@ -121,4 +122,21 @@ const (
 // SplitNames splits the names that a person typed, at commas, spaces and line breaks.
 func SplitNames(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",， \n\r\t", r) })
+}
+
+// FieldError returns an error that begins with the name of a setting, for a form that shows the
+// setting by its label: what is said beside the field, and what is said above the form. ok is false
+// if the error is about something else.
+func (v *Visit) FieldError(text, name string, label i18n.Message) (beside, above string, ok bool) {
+	rest, ok := strings.CutPrefix(text, name)
+	if !ok {
+		return "", "", false
+	}
+	for _, end := range []string{":", "："} {
+		if said, ok := strings.CutPrefix(rest, end); ok {
+			said = strings.TrimSpace(said)
+			return said, v.Text(msgWrongField, v.Text(label), said), true
+		}
+	}
+	return text, v.Text(msgWrongField, v.Text(label), text), strings.HasPrefix(rest, " ")
 }

@@ -37,6 +37,8 @@ const (
 	msgToolsFit     = i18n.Message("Fit now: %s")
 	msgToolsFitMore = i18n.Message("Fit now: %s, and %d more")
 	msgNoToolFits   = i18n.Message("None of your tools, or of theirs, fits this now.")
+	msgNoCameras    = i18n.Message("No cameras")
+	msgNoCamerasTip = i18n.Message("No tool takes photos, videos or pictures of a room for them.")
 	msgNeverTools   = i18n.Message("Never these tools")
 	msgNeverTip     = i18n.Message("Such as *_camera*. Bots do not call them for this person either.")
 	msgSaveLimits   = i18n.Message("Save")
@@ -57,7 +59,7 @@ const (
 	msgByLink        = i18n.Message("With a link that you send them")
 	msgByPassword    = i18n.Message("With a first password")
 	msgHowSignIn     = i18n.Message("How they sign in first")
-	msgPause         = i18n.Message("Pause")
+	msgPause         = i18n.Message("account\x04Pause")
 	msgPauseTold     = i18n.Message("A paused account keeps everything and does nothing: browsers are signed out, keys and programs refused, devices told so when they ask.")
 	msgPausedTag     = i18n.Message("paused")
 	msgPausedSince   = i18n.Message("Paused since %s.")
@@ -84,12 +86,31 @@ func readLimits(v *page.Visit) limitsForm {
 	f := limitsForm{Chosen: append([]string{}, v.PostForm["bots"]...), PersonLimits: store.PersonLimits{
 		SharedOnly: v.FormValue("shared_only") != "", AllowTools: settings.SplitList(v.FormValue("allow_tools")),
 		DenyTools: settings.SplitList(v.FormValue("deny_tools"))}}
+	if v.FormValue("no_cameras") != "" {
+		f.DenyTools = append(f.DenyTools, cameraTools...)
+	}
 	if text := strings.TrimSpace(v.FormValue("questions")); text != "" {
 		var err error
 		f.Questions, err = strconv.Atoi(text)
 		f.wrong = err != nil || f.Questions < 1 // 0 would be no limit
 	}
 	return f
+}
+
+// cameraTools match the tools that take pictures: of boards (take_photo of the camera, video), and
+// of nodes (camera.snap, camera.clip).
+var cameraTools = []string{"*camera*", "*photo*", "*_video"}
+
+// splitCameras reports whether all tools that take pictures are among patterns, and returns the
+// other patterns.
+func splitCameras(patterns []string) (none bool, others []string) {
+	isCamera := func(p string) bool { return slices.Contains(cameraTools, p) }
+	for _, p := range cameraTools {
+		if !slices.Contains(patterns, p) {
+			return false, patterns
+		}
+	}
+	return true, slices.DeleteFunc(slices.Clone(patterns), isCamera)
 }
 
 // chosen returns the bots that the form names.

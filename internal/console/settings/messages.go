@@ -28,7 +28,7 @@ const (
 	msgThemeAuto  = i18n.Message("As the device")
 	msgThemeLight = i18n.Message("Light")
 	msgThemeDark  = i18n.Message("Dark")
-	msgApply      = i18n.Message("Apply")
+	msgApply      = i18n.Message("look\x04Apply")
 
 	msgPassword        = i18n.Message("Password")
 	msgPasswordTold    = i18n.Message("A new password signs you out in all other browsers, and programs that you let in by OAuth have to ask again. Keys go on working.")

@@ -143,6 +143,17 @@ func (b *Board) setTimer(ctx context.Context, a toolArgs, now time.Time) (*tool.
 	return tool.JSON(timerRowOf(r, now)), nil
 }
 
+// cutTomorrow returns the time of day that follows the word for tomorrow, in the languages of the
+// console.
+func cutTomorrow(text string) (clock string, ok bool) {
+	for _, word := range []string{"tomorrow ", "明天", "明日"} {
+		if clock, ok = strings.CutPrefix(text, word); ok {
+			return strings.TrimSpace(clock), true
+		}
+	}
+	return text, false
+}
+
 // parseLocal parses a local time: a time of day, which is the next one, or tomorrow's, or that of a
 // date. Its error is a *[tool.Error].
 func parseLocal(text string, now time.Time) (time.Time, error) {
@@ -161,7 +172,7 @@ func parseLocal(text string, now time.Time) (time.Time, error) {
 	if !dated {
 		at, dated = parse(text, time.DateOnly, "t")
 	}
-	clock, tomorrow := strings.CutPrefix(text, "tomorrow ")
+	clock, tomorrow := cutTomorrow(text)
 	if !dated {
 		var ok bool
 		if at, ok = parse(clock, "", ""); !ok {

@@ -15,7 +15,7 @@
 //   data-zone="#id"      types the time zone of the browser into a field
 //   data-names           a field for files whose names are shown beside it
 //   data-own-zone        a field that has the time zone of the browser from the beginning
-//   data-focus           gets the focus when it appears
+//   data-focus           gets the focus when it appears, unless a field is invalid
 //   data-enter           a text of several lines that Enter sends; Shift+Enter breaks a line;
 //                        data-enter="empty" is sent also if nothing was typed
 //   data-clears          a form that is emptied when its answer begins to come
@@ -323,7 +323,7 @@
     fitAll();
     showNames();
     offer(root);
-    root.querySelector?.("[data-focus]")?.focus();
+    (root.querySelector?.("[aria-invalid=true]") ?? root.querySelector?.("[data-focus]"))?.focus();
   };
   document.addEventListener("htmx:after:swap", e => appeared(e.target));
   appeared(document);
