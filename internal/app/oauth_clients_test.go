@@ -162,7 +162,7 @@ func (p *installed) start(more ...string) *running {
 	cmd := exec.CommandContext(ctx, mcptest.Node(t), append(slices.Clone(p.args), more...)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.home, "MCP_REMOTE_CONFIG_DIR="+p.home, "BROWSER="+p.home+"/xdg-open",
 		"PATH="+p.home+":"+os.Getenv("PATH"), "MCP_AUTO_OPEN_ENABLED=true", "MCP_INSPECTOR_SECRET_STORE=file",
-		"MCP_OAUTH_CALLBACK_URL=http://127.0.0.1:47112/oauth/callback")
+		"MCP_OAUTH_CALLBACK_URL=http://127.0.0.1:27112/oauth/callback")
 	in, err := cmd.StdinPipe() // some programs end with their input
 	must(t, err)
 	read, write := io.Pipe()

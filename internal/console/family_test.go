@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -108,14 +110,14 @@ func TestFamily(t *testing.T) {
 	if a = ben.post("/bots/"+number+"/share", url.Values{"everybody": {"on"}}); a.StatusCode != http.StatusNotFound {
 		t.Errorf("ben shares the bot: %d", a.StatusCode)
 	}
-	for _, path := range []string{"/keys", "/tools/upstreams", "/tools", "/guide", "/find"} {
+	for _, path := range []string{"/keys", "/tools/upstreams", "/tools", "/guide", "/guide/glasses", "/", "/find"} {
 		a = ben.get(path)
 		for _, refused := range []string{"/bots/new", "/keys/new", "/tools/upstreams/new"} {
 			if a.StatusCode != http.StatusOK || strings.Contains(a.text, refused) {
 				t.Errorf("%s: %d, offers %s", path, a.StatusCode, refused)
 			}
 		}
-		if path != "/tools" && path != "/find" && !strings.Contains(a.text, "Your account uses what is shared with it") {
+		if slices.Contains([]string{"/keys", "/tools/upstreams", "/guide"}, path) && !strings.Contains(a.text, "Your account uses what is shared with it") {
 			t.Errorf("%s does not say what the account is for", path)
 		}
 	}
@@ -123,7 +125,10 @@ func TestFamily(t *testing.T) {
 		t.Errorf("ben has a key: %s", a.text)
 	}
 
-	if a = r.get("/settings/people"); !strings.Contains(a.text, "member · bots: 0, devices: 0 · questions today: 0 of 20") ||
+	if ok, err := r.Store.People.TakeQuestion(t.Context(), p.ID, hub.Today(p, time.Now()), 20); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if a = r.get("/settings/people"); !strings.Contains(a.text, "member · bots: 0, devices: 0 · questions today: 1 of 20") ||
 		!strings.Contains(a.text, "bots: 1, devices: 0") {
 		t.Errorf("the list of people: %s", a.text)
 	}
@@ -142,6 +147,19 @@ func TestFamily(t *testing.T) {
 		if err != nil || !tool.MatchAny(p.Limits.DenyTools, name) {
 			t.Errorf("%s is not denied: %q, %v", name, p.Limits.DenyTools, err)
 		}
+	}
+
+	cameras.Del("no_cameras")
+	cameras.Set("deny_tools", "*camera*, lamp")
+	if a = r.post(person+"/limits", cameras); strings.Contains(a.text, `name="no_cameras" checked`) ||
+		!strings.Contains(a.text, `name="deny_tools" value="*camera*, lamp"`) {
+		t.Errorf("%d: cameras by a pattern alone: %s", a.StatusCode, a.text)
+	}
+	cameras.Set("no_cameras", "on")
+	r.post(person+"/limits", cameras)
+	p, err = r.Store.People.ByName(t.Context(), "ben")
+	if want := []string{"*camera*", "lamp", "*photo*", "*_video"}; err != nil || !slices.Equal(p.Limits.DenyTools, want) {
+		t.Errorf("with a pattern of the box: %q, %v, want %q", p.Limits.DenyTools, err, want)
 	}
 
 	// What ben may do is changed, and ben is paused.

@@ -65,6 +65,7 @@ func (s *Service) MatchingTools(c Caller, person string, patterns []string) ([]s
 	if err := admin(c); err != nil {
 		return nil, err
 	}
+	patterns = s.originalNames(person, nil, patterns)
 	var names []string
 	for _, owner := range []string{c.Person, person} {
 		list, err := s.Hub.Inventory(owner, "")
@@ -81,6 +82,14 @@ func (s *Service) MatchingTools(c Caller, person string, patterns []string) ([]s
 	return slices.Compact(names), nil
 }
 
+// sameLimits reports whether limits are alike, whatever the order of their patterns.
+func sameLimits(a, b store.PersonLimits) bool {
+	for _, list := range []*[]string{&a.AllowTools, &a.DenyTools, &b.AllowTools, &b.DenyTools} {
+		*list = slices.Sorted(slices.Values(*list))
+	}
+	return reflect.DeepEqual(a, b)
+}
+
 // setLimits sets what a person may do.
 func (s *Service) setLimits(ctx context.Context, c Caller, p store.Person, l store.PersonLimits) error {
 	l.AllowTools, l.DenyTools = s.originalNames(p.ID, p.Limits.AllowTools, l.AllowTools),
@@ -88,7 +97,7 @@ func (s *Service) setLimits(ctx context.Context, c Caller, p store.Person, l sto
 	if err := checkLimits(p.Role, l); err != nil {
 		return err
 	}
-	if reflect.DeepEqual(l, p.Limits) {
+	if sameLimits(l, p.Limits) {
 		return nil
 	}
 	if err := s.Hub.Store.People.SetLimits(ctx, p.ID, l); err != nil {

@@ -19,7 +19,7 @@ var small = fstest.MapFS{
 		"## Second part\n\n| a | b |\n|---|---|\n| 1 | glassy |\n")},
 	"b.zh-CN.md": {Data: []byte("# 乙\n\n## 第二部分\n\n语音板会回答问题。\n\n## 其余\n\n## 其余\n")},
 	"d.md":       {Data: []byte("# D\n\nTwo lines\n[here](a.md).\n")},
-	"d.zh-CN.md": {Data: []byte("# 丁\n\n这里有两\n行，用\nPatchbay 的，\n`x` 和\n[乙](b.zh-CN.md)完\n。\n")},
+	"d.zh-CN.md": {Data: []byte("# 丁\n\n这里有两\n行，用\nPatchbay 的，\n`x` 和\n[乙](b.zh-CN.md)\n完\n。见\n<https://x.example>。\n")},
 	"c.md":       {Data: []byte("# C\n\nOnly in English: see [a](a.md#the-a-page).\n")},
 }
 
@@ -133,7 +133,6 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestPages renders the real manual: every page in every language, with all pages in the contents.
 // Lines of a Chinese paragraph are joined without a space, but for one between a character and a
 // Latin word. Lines of an English one keep theirs.
 func TestJoinedLines(t *testing.T) {
@@ -143,7 +142,7 @@ func TestJoinedLines(t *testing.T) {
 	}
 	for lang, want := range map[i18n.Lang]string{
 		i18n.English: "<p>Two lines\n<a href=",
-		i18n.Chinese: "<p>这里有两行，用\nPatchbay 的，<code>x</code> 和<a href=\"/docs/b\">乙</a>完。</p>",
+		i18n.Chinese: "<p>这里有两行，用\nPatchbay 的，<code>x</code> 和<a href=\"/docs/b\">乙</a>完。见\n<a href=\"https://x.example\"",
 	} {
 		if text := rendered(t, m, "d", lang); !strings.Contains(text, want) {
 			t.Errorf("%s: %s, want %s", lang, text, want)
@@ -151,6 +150,7 @@ func TestJoinedLines(t *testing.T) {
 	}
 }
 
+// TestPages renders the real manual: every page in every language, with all pages in the contents.
 func TestPages(t *testing.T) {
 	m, err := manual.New(docs.Files)
 	if err != nil {

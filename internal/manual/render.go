@@ -30,22 +30,26 @@ func newMarkdown() goldmark.Markdown {
 // as these pages are written.
 func joinLines(root ast.Node, source []byte) error {
 	var last *ast.Text // which ends a line; the next text begins one
+	var before rune    // the last character before it, perhaps in a link that ends there
 	return ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n.Kind() {
+		case ast.KindAutoLink, ast.KindRawHTML, ast.KindString:
+			last, before = nil, 0
+		}
 		if n.Type() == ast.TypeBlock {
-			last = nil
+			last, before = nil, 0
 		}
 		t, ok := n.(*ast.Text)
 		if !ok || !entering {
 			return ast.WalkContinue, nil
 		}
-		text := t.Segment.Value(source)
-		if last != nil && len(text) > 0 {
-			before, _ := utf8.DecodeLastRune(last.Segment.Value(source))
-			after, _ := utf8.DecodeRune(text)
-			if isWide(before) && isWide(after) || isWidePunctuation(before) || isWidePunctuation(after) {
+		if text := t.Segment.Value(source); len(text) > 0 {
+			if after, _ := utf8.DecodeRune(text); last != nil && (isWide(before) && isWide(after) ||
+				isWidePunctuation(before) || isWidePunctuation(after)) {
 				last.SetSoftLineBreak(false)
 			}
 			last = nil
+			before, _ = utf8.DecodeLastRune(text)
 		}
 		if t.SoftLineBreak() {
 			last = t

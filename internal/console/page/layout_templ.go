@@ -678,7 +678,7 @@ func Places() (list []Place) {
 
 // at reports whether a path belongs to this menu entry.
 func (p menuItem) at(path string) bool {
-	if path == hub.ApprovalsPath || strings.HasPrefix(path, hub.ApprovalsPath+"/") {
+	if isOfApprovals(path) {
 		path = "/tools" + path // a tab there
 	}
 	return path == p.path || p.path != "/" && strings.HasPrefix(path, p.path+"/")

@@ -45,8 +45,11 @@ func (v *Visit) IsLocal() bool {
 // localText says that an address is good on the server's machine alone, and how others reach it.
 func (v *Visit) localText() string {
 	host, port := "192.168.1.5", "80"
-	if own := discovery.PrivateAddresses(); len(own) > 0 {
-		host = own[0]
+	for _, own := range discovery.PrivateAddresses() {
+		if !strings.HasPrefix(own, "172.") { // mostly of containers
+			host = own
+			break
+		}
 	}
 	if u, err := url.Parse(v.BaseURL()); err == nil && u.Port() != "" {
 		port = u.Port()

@@ -38,7 +38,7 @@ const (
 	msgToolsFitMore = i18n.Message("Fit now: %s, and %d more")
 	msgNoToolFits   = i18n.Message("None of your tools, or of theirs, fits this now.")
 	msgNoCameras    = i18n.Message("No cameras")
-	msgNoCamerasTip = i18n.Message("No tool takes photos, videos or pictures of a room for them.")
+	msgNoCamerasTip = i18n.Message("Denies tools with “camera” or “photo” in their names, or “_video” at the end.")
 	msgNeverTools   = i18n.Message("Never these tools")
 	msgNeverTip     = i18n.Message("Such as *_camera*. Bots do not call them for this person either.")
 	msgSaveLimits   = i18n.Message("Save")
@@ -76,8 +76,9 @@ type limitsForm struct {
 	Chosen []string // numbers of bots in a submitted form; nil: none was
 	Bots   []control.PersonBot
 	wrong  bool // the number of questions is none
-	// OnlyFit and NeverFit name the tools that fit the two lists of patterns.
-	OnlyFit, NeverFit string
+	// OnlyFit and NeverFit name the tools that fit the two fields with patterns, and CamerasFit
+	// those of the box.
+	OnlyFit, NeverFit, CamerasFit string
 }
 
 // readLimits reads a submitted form.
@@ -87,7 +88,11 @@ func readLimits(v *page.Visit) limitsForm {
 		SharedOnly: v.FormValue("shared_only") != "", AllowTools: settings.SplitList(v.FormValue("allow_tools")),
 		DenyTools: settings.SplitList(v.FormValue("deny_tools"))}}
 	if v.FormValue("no_cameras") != "" {
-		f.DenyTools = append(f.DenyTools, cameraTools...)
+		for _, p := range cameraTools {
+			if !slices.Contains(f.DenyTools, p) {
+				f.DenyTools = append(f.DenyTools, p)
+			}
+		}
 	}
 	if text := strings.TrimSpace(v.FormValue("questions")); text != "" {
 		var err error
@@ -141,10 +146,11 @@ const maxToolsNamed = 8
 
 // addMatches adds which tools the patterns of a form fit.
 func (p pages) addMatches(v *page.Visit, person string, f *limitsForm) error {
+	_, denied := splitCameras(f.DenyTools)
 	for _, list := range []struct {
 		patterns []string
 		text     *string
-	}{{f.AllowTools, &f.OnlyFit}, {f.DenyTools, &f.NeverFit}} {
+	}{{f.AllowTools, &f.OnlyFit}, {denied, &f.NeverFit}, {cameraTools, &f.CamerasFit}} {
 		if len(list.patterns) == 0 {
 			continue
 		}

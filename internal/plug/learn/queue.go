@@ -24,7 +24,7 @@ type QueueFilter struct {
 	// is left.
 	Ahead bool
 	// Count also counts the points of the whole filter, with tag and query, and leaves kin out of
-	// the counts that will be hidden.
+	// the counts that will be hidden, but see Asks.
 	Count bool
 	// Asks is set where Left is shown only if nothing is asked: otherwise, hidden kin may be in it.
 	Asks bool
