@@ -56,7 +56,7 @@ func connectPostgres(o Options) (quick, long *sql.DB, err error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectLimit
 	}
-	quick, long = newPool(config, statementLimit, serverLimit, true), newPool(config, longRunningLimit, 0, false)
+	quick, long = newPool(config, statementLimit, serverLimit), newPool(config, longRunningLimit, 0)
 	quick.SetMaxOpenConns(max(1, o.MaxConns-longRunningConns))
 	quick.SetMaxIdleConns(o.MaxConns)
 	quick.SetConnMaxIdleTime(5 * time.Minute)
@@ -104,9 +104,8 @@ type connector struct {
 }
 
 // newPool creates a pool whose statements are given up after limit. server is the statement_timeout
-// on the server; 0 means none. If alone is set, the server runs each statement in one process: to
-// start others takes longer than most statements of ours, which often end early at a LIMIT.
-func newPool(config *pgx.ConnConfig, limit, server time.Duration, alone bool) *sql.DB {
+// on the server; 0 means none.
+func newPool(config *pgx.ConnConfig, limit, server time.Duration) *sql.DB {
 	l := &connector{limit: limit}
 	own := config.Copy()
 	dial := own.DialFunc
@@ -119,11 +118,9 @@ func newPool(config *pgx.ConnConfig, limit, server time.Duration, alone bool) *s
 	}
 	l.Connector = stdlib.GetConnector(*own,
 		stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-			query := `SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`
-			if alone {
-				query += `, set_config('max_parallel_workers_per_gather', '0', false)`
-			}
-			_, err := c.Exec(ctx, query, milliseconds(server), milliseconds(idleInTransactionLimit))
+			_, err := c.Exec(ctx,
+				`SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`,
+				milliseconds(server), milliseconds(idleInTransactionLimit))
 			return err
 		}),
 		stdlib.OptionShouldPing(func(ctx context.Context, p stdlib.ShouldPingParams) bool { return false }),
