@@ -180,8 +180,8 @@ func measure(ctx context.Context, o options, db, url string, n int) error {
 			json.NewEncoder(os.Stdout).Encode(l) //nolint:errcheck // standard output
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f\t%.0f %%\t\n", l.Tool, ms(l.First), ms(l.P50), ms(l.P99), ms(l.Max),
-			float64(l.Bytes)/1024, 100*float64(l.P99)/float64(budget))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f\t%.0f %%\t\n", l.Tool, ms(l.First), ms(l.P50), ms(l.P99),
+			ms(l.Max), float64(l.Bytes)/1024, 100*float64(l.P99)/float64(budget))
 	}
 	return table.Flush()
 }

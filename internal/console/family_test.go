@@ -117,7 +117,8 @@ func TestFamily(t *testing.T) {
 				t.Errorf("%s: %d, offers %s", path, a.StatusCode, refused)
 			}
 		}
-		if slices.Contains([]string{"/keys", "/tools/upstreams", "/guide"}, path) && !strings.Contains(a.text, "Your account uses what is shared with it") {
+		if slices.Contains([]string{"/keys", "/tools/upstreams", "/guide"}, path) &&
+			!strings.Contains(a.text, "Your account uses what is shared with it") {
 			t.Errorf("%s does not say what the account is for", path)
 		}
 	}
@@ -128,7 +129,7 @@ func TestFamily(t *testing.T) {
 	if ok, err := r.Store.People.TakeQuestion(t.Context(), p.ID, hub.Today(p, time.Now()), 20); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if a = r.get("/settings/people"); !strings.Contains(a.text, "member · bots: 0, devices: 0 · questions today: 1 of 20") ||
+	if a = r.get("/settings/people"); !strings.Contains(a.text, "bots: 0, devices: 0 · questions today: 1 of 20") ||
 		!strings.Contains(a.text, "bots: 1, devices: 0") {
 		t.Errorf("the list of people: %s", a.text)
 	}

@@ -180,6 +180,14 @@ func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error)
 	return People{People: out}, s.addCounts(ctx, out)
 }
 
+// AllPeople lists the accounts without what else [Service.People] reads, as for their names.
+func (s *Service) AllPeople(ctx context.Context, c Caller) ([]store.Person, error) {
+	if err := admin(c); err != nil {
+		return nil, err
+	}
+	return s.Hub.Store.People.All(ctx)
+}
+
 // addCounts adds to accounts what belongs to them, and what they asked today.
 func (s *Service) addCounts(ctx context.Context, people []Person) error {
 	now := time.Now()
@@ -221,30 +229,14 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 	if err != nil {
 		return Person{}, aboutPerson(err)
 	}
-	bots, err := s.Hub.Store.Bots.Count(ctx, p.ID)
-	if err != nil {
-		return Person{}, err
-	}
-	devices, err := s.Hub.Store.Devices.Count(ctx, p.ID)
-	if err != nil {
-		return Person{}, err
-	}
 	list, err := s.withSignIns(ctx, p)
 	if err != nil {
 		return Person{}, err
 	}
-	out := list[0]
-	out.Bots, out.Devices = bots, devices
-	invited, err := s.Hub.Store.Invitations.Open(ctx, time.Now())
-	if err != nil {
+	if err := s.addCounts(ctx, list); err != nil {
 		return Person{}, err
 	}
-	out.Invited = invited[p.ID].Expires
-	if p.Limits.Questions > 0 {
-		if out.Asked, err = s.Hub.Store.People.QuestionsAsked(ctx, p.ID, hub.Today(p, time.Now())); err != nil {
-			return Person{}, err
-		}
-	}
+	out := list[0]
 	out.MayAsk, err = s.personBots(ctx, p)
 	out.MayAsk = slices.DeleteFunc(out.MayAsk, func(b PersonBot) bool { return !b.Shared })
 	return out, err

@@ -117,9 +117,6 @@ const (
 	msgSecretIs   = i18n.Message("it is set; empty keeps it")
 	msgTakeAway   = i18n.Message("Take away: %s")
 	msgNotMade    = i18n.Message("There is none yet.")
-	msgAsUsual    = i18n.Message("as usual")
-	msgYes        = i18n.Message("yes")
-	msgNo         = i18n.Message("no")
 
 	msgToken      = i18n.Message("Its token")
 	msgTokenTold  = i18n.Message("Keep it now: it is not shown again. If it is lost, make another.")

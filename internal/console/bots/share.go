@@ -48,12 +48,12 @@ func (f *sharingForm) now(v *page.Visit) string {
 }
 
 func newSharingForm(v *page.Visit, b control.BotView) (*sharingForm, error) {
-	all, err := v.Instance.Control.People(v.Context(), v.Operator(), control.Empty{})
+	all, err := v.Instance.Control.AllPeople(v.Context(), v.Operator())
 	if err != nil {
 		return nil, err
 	}
 	f := new(sharingForm)
-	for _, p := range all.People {
+	for _, p := range all {
 		if p.ID != b.Owner {
 			f.People = append(f.People, p.Name)
 		}

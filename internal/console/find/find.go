@@ -153,9 +153,9 @@ func findPeople(v *page.Visit, query string, add func(i18n.Message, string, stri
 	if !v.IsAdmin() {
 		return nil
 	}
-	list, err := v.Instance.Control.People(v.Context(), v.Operator(), control.Empty{})
+	list, err := v.Instance.Control.AllPeople(v.Context(), v.Operator())
 	n := 0
-	for _, p := range list.People {
+	for _, p := range list {
 		if n < perKind && fits(p.Name, query) {
 			add(msgPerson, p.Name, "/settings/people/"+p.ID)
 			n++

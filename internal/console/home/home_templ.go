@@ -713,7 +713,7 @@ func attentionList(v *page.Visit, g *control.Overview) templ.Component {
 			}
 		}
 		for _, b := range failingBots(g.Bots) {
-			templ_7745c5c3_Err = attentionItem(v, v.Text(msgBotBad, b.Name, b.Problem), botURL(b.Number, ""), v.Text(msgLook)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionItem(v, v.Labelled(b.Name, b.Problem), botURL(b.Number, ""), v.Text(msgLook)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -37,7 +37,6 @@ const (
 	msgMapAsleep  = i18n.Message("asleep")
 	msgMapReady   = i18n.Message("ready")
 	msgMapProgram = i18n.Message("program")
-	msgMapWhy     = i18n.Message("how it is\x04%s: %s")
 	msgMapWith    = i18n.Message("Connected with: %s.")
 )
 
@@ -106,7 +105,7 @@ func mapState(v *page.Visit, g *control.Overview, item *control.MapItem) string 
 		if b := &g.Bots[i]; item.ID == "bot:"+strconv.FormatInt(b.Number, 10) {
 			_, text := page.BotState(v, *b)
 			if item.Problem != "" {
-				text = v.Text(msgMapWhy, text, item.Problem)
+				text = v.Labelled(text, item.Problem)
 			}
 			return text
 		}

@@ -27,7 +27,6 @@ const (
 	msgAskAdmin   = i18n.Message("An administrator can set up voice.")
 	msgUpstream   = i18n.Message("%s cannot be used: %s")
 	msgUpstream0  = i18n.Message("%s needs looking after")
-	msgBotBad     = i18n.Message("%s: %s")
 	msgDiskFull   = i18n.Message("The server's disk is full or nearly so: what is new may not be kept. Make room; then all goes on by itself.")
 	msgDiskErrors = i18n.Message("The server cannot write: nothing new is kept. Look after its disk and database.")
 	msgDiskLow    = i18n.Message("There is little room left on the server's disk; make some.")

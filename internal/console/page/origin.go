@@ -42,8 +42,9 @@ func (v *Visit) IsLocal() bool {
 	return err == nil && netx.IsLoopback(u.Hostname())
 }
 
-// localText says that an address is good on the server's machine alone, and how others reach it.
-func (v *Visit) localText() string {
+// localWarning returns the text of [LocalNote], with an address by which other machines probably
+// reach this one.
+func (v *Visit) localWarning() string {
 	host, port := "192.168.1.5", "80"
 	for _, own := range discovery.PrivateAddresses() {
 		if !strings.HasPrefix(own, "172.") { // mostly of containers

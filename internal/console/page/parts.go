@@ -140,3 +140,6 @@ func (v *Visit) FieldError(text, name string, label i18n.Message) (beside, above
 	}
 	return text, v.Text(msgWrongField, v.Text(label), text), strings.HasPrefix(rest, " ")
 }
+
+// Labelled returns a text after what it is about, as in "Cause: no route".
+func (v *Visit) Labelled(label, text string) string { return v.Text(msgLabelled, label, text) }

@@ -54,8 +54,8 @@ func (v *Visit) IsSignedIn() bool { return v.Session.Person.ID != "" }
 // IsAdmin reports whether the visitor is an administrator.
 func (v *Visit) IsAdmin() bool { return v.Session.Person.Role == account.RoleAdmin }
 
-// MayAdd reports whether the visitor may add bots, tool servers, nodes, programs and keys. Whoever
-// may not is told by [control.MsgSharedOnly].
+// MayAdd reports whether the visitor may add bots, tool servers, nodes, programs and keys. For
+// those who may not, [control.MsgSharedOnly] says why.
 func (v *Visit) MayAdd() bool { return v.IsAdmin() || !v.Session.Person.Limits.SharedOnly }
 
 // Caller returns the visitor as a caller with access to their own data only.

@@ -3,7 +3,6 @@ package tools
 import "patchbay/internal/i18n"
 
 const (
-	msgLabelled   = i18n.Message("how it is\x04%s: %s")
 	msgTools      = i18n.Message("Tools")
 	msgToolsTold  = i18n.Message("Everything that programs and bots can do for you: what devices, tool servers and Patchbay itself offer.")
 	msgServers    = i18n.Message("Tool servers")

@@ -25,7 +25,6 @@ const (
 	msgAddBy         = i18n.Message("Add: %s")
 	msgOnlyAdmins    = i18n.Message("%s: only administrators may add commands")
 	msgCommandAdmin  = i18n.Message("This runs a command on the server's machine, so only an administrator may add it.")
-	msgWayCannot     = i18n.Message("%s: %s")
 	msgWouldContact  = i18n.Message("It would contact this address:")
 	msgWouldSend     = i18n.Message("and send these headers there:")
 	msgWouldSet      = i18n.Message("with these variables:")

@@ -392,7 +392,7 @@ func whoMay(v *page.Visit, t control.Tool, users []control.ToolUser) templ.Compo
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = page.Light(stateLight(t.State), v.Text(msgLabelled, v.Text(msgState), stateWords(v, t.State))).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Light(stateLight(t.State), v.Labelled(v.Text(msgState), stateWords(v, t.State))).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
