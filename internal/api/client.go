@@ -56,6 +56,13 @@ const (
 
 // Call calls the operation. Its error is a [*ServerError] if the server refuses.
 func (o *Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err error) {
+	err = c.call(ctx, &o.Operation, in, &out)
+	return out, err
+}
+
+// call calls an operation and decodes its response into *out. It is apart from [Op.Call] so that
+// the program has it once, and not for each pair of types.
+func (c *Client) call(ctx context.Context, o *Operation, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.limit, callLimit))
 	defer cancel()
 	path, query := o.Path, url.Values{}
@@ -63,7 +70,7 @@ func (o *Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err 
 		path = writeAddress(v, path, query)
 	}
 	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") { // no handler has an empty wildcard
-		return out, &ServerError{Failure{Message: msgUnnamed.In(c.Lang)}, http.StatusNotFound}
+		return &ServerError{Failure{Message: msgUnnamed.In(c.Lang)}, http.StatusNotFound}
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -74,13 +81,13 @@ func (o *Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err 
 	}
 	resp, err := c.Send(ctx, o.Method, path, body)
 	if err != nil {
-		return out, err
+		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, cmp.Or(o.reply, maxReply))).Decode(&out); err != nil {
-		return out, msgNotPatchbay.Errorf(c.URL)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, cmp.Or(o.reply, maxReply))).Decode(out); err != nil {
+		return msgNotPatchbay.Errorf(c.URL)
 	}
-	return out, nil
+	return nil
 }
 
 // writeAddress adds the fields of a struct that are in the URL to its path and query, as

@@ -93,13 +93,26 @@ func (s *Server) operate(list ...operation) {
 
 // serve adds the operation to a server.
 func (o *Op[In, Out]) serve(s *Server) {
-	s.handle(o.Operation, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
-		var in In
-		if err := readInput(w, r, &in, cmp.Or(o.body, maxBody)); err != nil {
+	s.handleTyped(&o.Operation, func() any { return new(In) },
+		func(ctx context.Context, c control.Caller, in any) (any, error) {
+			return o.do(s.Service, ctx, c, *in.(*In))
+		})
+}
+
+// handleTyped adds an operation that does a use case with its input, which newInput returns a
+// pointer to. It is apart from [Op.serve] so that the program has it once, and not for each pair of
+// types, which inlining it would bring back.
+//
+//go:noinline
+func (s *Server) handleTyped(o *Operation, newInput func() any,
+	do func(context.Context, control.Caller, any) (any, error)) {
+	s.handle(*o, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+		in := newInput()
+		if err := readInput(w, r, in, cmp.Or(o.body, maxBody)); err != nil {
 			fail(w, problem.Invalid, i18n.Localize(err, lang(r)))
 			return
 		}
-		out, err := o.do(s.Service, r.Context(), c, in)
+		out, err := do(r.Context(), c, in)
 		if err != nil {
 			s.fails(w, r, err)
 			return
