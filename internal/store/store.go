@@ -267,12 +267,17 @@ func (db *DB) migrate(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	// Full-text search has a separate migration for each database.
-	dialect, opts := goose.DialectSQLite3,
-		[]goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_postgres.sql"})}
+	// Some migrations, such as that of the full-text search, are different for each database.
+	dialect, others := goose.DialectSQLite3, "*_postgres.sql"
 	if db.dialect == "postgres" {
-		dialect, opts = goose.DialectPostgres,
-			[]goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_sqlite.sql"})}
+		dialect, others = goose.DialectPostgres, "*_sqlite.sql"
+	}
+	excluded, err := fs.Glob(files, others)
+	if err != nil {
+		return err
+	}
+	opts := []goose.ProviderOption{goose.WithExcludeNames(excluded)}
+	if db.dialect == "postgres" {
 		// Several instances may start on one database at the same time.
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
@@ -353,16 +358,6 @@ func (db *DB) analyzeTables(ctx context.Context, tables ...string) {
 // estimatesRows reports whether the database chooses indexes by estimated numbers of rows, as
 // PostgreSQL does.
 func (db *DB) estimatesRows() bool { return db.dialect == "postgres" }
-
-// lookupCost returns how many entries of an index, in its order, are read with their points in the
-// time that it takes to look up one point by its number: measured with 100,000 points
-// (bench/console, /learn/review?tag=…).
-func (db *DB) lookupCost() float64 {
-	if db.dialect == "postgres" {
-		return 2
-	}
-	return 10
-}
 
 // hasRoundTrips reports whether each statement is a round trip to a server.
 func (db *DB) hasRoundTrips() bool { return db.dialect == "postgres" }
