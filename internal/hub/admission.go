@@ -20,7 +20,7 @@ const MsgPaused = i18n.Message("This account is paused. Whoever runs Patchbay ca
 const (
 	msgOwnerPaused = i18n.Message("The account of this bot's owner is paused.")
 	msgNotShared   = i18n.Message("This bot is not shared with you any more.")
-	msgAskedEnough = i18n.Message("That is all for today: %d questions may be asked in a day.")
+	msgAskedEnough = i18n.Message("That is all for today: you may ask %d questions a day. You can go on tomorrow, or whoever runs Patchbay can allow more.")
 )
 
 // restricted are the people with limits and those who are paused, by id.

@@ -11,7 +11,8 @@ import (
 // FieldText is what people are told of a setting.
 type FieldText struct {
 	Label, Hint i18n.Message
-	Example     string
+	// Example is a value. Those of natural language are translated, and the others are as they are.
+	Example i18n.Message
 }
 
 // Form is the text form of a setting.

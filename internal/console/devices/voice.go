@@ -110,4 +110,6 @@ func (p *pages) changeVoice(v *page.Visit) {
 }
 
 // placeholder returns what the empty input shows.
-func (f voiceField) placeholder() string { return cmp.Or(f.Inherited, f.Text.Example) }
+func (f voiceField) placeholder(v *page.Visit) string {
+	return cmp.Or(f.Inherited, v.Text(f.Text.Example))
+}

@@ -204,9 +204,9 @@ func voicePage(v *page.Visit, d *view, f *voiceForm) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var11 string
-					templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(x.placeholder())
+					templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(x.placeholder(v))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 28, Col: 84}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 28, Col: 85}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 					if templ_7745c5c3_Err != nil {
@@ -227,7 +227,7 @@ func voicePage(v *page.Visit, d *view, f *voiceForm) templ.Component {
 					var templ_7745c5c3_Var12 string
 					templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(x.Value)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 28, Col: 130}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 28, Col: 131}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 					if templ_7745c5c3_Err != nil {
@@ -282,9 +282,9 @@ func voicePage(v *page.Visit, d *view, f *voiceForm) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var16 string
-					templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(x.placeholder())
+					templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(x.placeholder(v))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 30, Col: 90}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/voice.templ`, Line: 30, Col: 91}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 					if templ_7745c5c3_Err != nil {

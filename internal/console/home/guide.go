@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,16 +38,20 @@ const botsShown = 6
 
 // guide shows the setup paths.
 func guide(v *page.Visit) {
+	bots, err := v.Instance.Control.BotStates(v.Context(), v.Caller())
+	if err != nil {
+		v.Fail(err)
+		return
+	}
 	signs := make([]control.LastActivity, len(setupPaths))
 	for i, w := range setupPaths {
-		var err error
 		if signs[i], err = v.Instance.Control.LastActivity(v.Context(), v.Caller(),
 			control.SetupPathRef{Path: w.name}); err != nil {
 			v.Fail(err)
 			return
 		}
 	}
-	v.Render(http.StatusOK, guidePage(v, signs))
+	v.Render(http.StatusOK, guidePage(v, bots, signs))
 }
 
 func findSetupPath(v *page.Visit) (setupPath, bool) {
@@ -219,6 +224,11 @@ func foundAbout(v *page.Visit, d control.Discovery) string {
 		return v.Text(msgFoundNetwork)
 	}
 	return ""
+}
+
+// chatURL returns the page where people write with a bot.
+func chatURL(b control.BotStatus) templ.SafeURL {
+	return templ.SafeURL("/bots/" + strconv.FormatInt(b.Number, 10) + "/chat")
 }
 
 // answering returns the bots with an agent or a model: those that the light of the path waits for.

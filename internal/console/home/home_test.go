@@ -52,7 +52,7 @@ func TestGuide(t *testing.T) {
 	ada := r.SignedInAs(r.Person)
 	p := ada.Get("/")
 	if p.Path != "/guide" || !p.Contains("Hello, ada", `href="/guide/glasses"`, `href="/guide/board"`,
-		`href="/guide/agent"`) || p.Contains("Follow") {
+		`href="/guide/agent"`, `<a href="/bots/new">A first answer</a>`) || p.Contains("Follow") {
 		t.Fatalf("%s: %s", p.Path, p.Text)
 	}
 	for path, want := range map[string][]string{
@@ -73,6 +73,9 @@ func TestGuide(t *testing.T) {
 	bot := echo(t, r)
 	if p = ada.Get("/guide/glasses"); !p.Contains(fmt.Sprintf(`href="/bots/%d/glasses"`, bot.Number),
 		fmt.Sprintf(`href="/bots/%d/bind"`, bot.Number)) {
+		t.Error(p.Text)
+	}
+	if p = ada.Get("/guide"); !p.Contains(fmt.Sprintf(`<a href="/bots/%d/chat">A first answer</a>`, bot.Number)) {
 		t.Error(p.Text)
 	}
 	if p = r.SignedInAs(r.Bob).Get("/guide/glasses"); p.Contains(bot.Name) {

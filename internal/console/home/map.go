@@ -15,11 +15,15 @@ import (
 type messageText = i18n.Message
 
 const (
-	msgMap        = i18n.Message("What is plugged in")
-	msgMapLeft    = i18n.Message("Asks and acts")
-	msgMapRight   = i18n.Message("Answers and helps")
-	msgMapNobody  = i18n.Message("Connect glasses, a board or a program")
-	msgMapNothing = i18n.Message("Add a bot")
+	msgMap         = i18n.Message("What is plugged in")
+	msgMapLeft     = i18n.Message("Asks and acts")
+	msgMapRight    = i18n.Message("Answers and helps")
+	msgMapNobody   = i18n.Message("Connect glasses, a board or a program")
+	msgMapNothing  = i18n.Message("Add a bot")
+	msgMapUnshared = i18n.Message("Nothing is shared with you yet")
+	msgMapBound    = i18n.Message("bound")
+	msgMapUsed     = i18n.Message("used lately")
+	msgMapBad      = i18n.Message("failed last time")
 
 	msgMapGlasses  = i18n.Message("Rokid glasses")
 	msgMapConsole  = i18n.Message("You, here")
@@ -152,6 +156,29 @@ func mapConnections(v *page.Visit, m *control.Map, id string) string {
 		return ""
 	}
 	return v.Text(msgMapWith, strings.Join(names, ", "))
+}
+
+// cableKind is a way in which the script draws cables.
+type cableKind struct {
+	class string
+	text  i18n.Message
+}
+
+// mapCables returns the kinds of the cables that are drawn.
+func mapCables(m *control.Map) (kinds []cableKind) {
+	var bound, used, failed bool
+	for _, l := range m.Links {
+		bound, used, failed = bound || l.Bound, used || l.Last != "", failed || l.Failed
+	}
+	for _, k := range []struct {
+		drawn bool
+		cableKind
+	}{{bound, cableKind{"bound", msgMapBound}}, {used, cableKind{"used", msgMapUsed}}, {failed, cableKind{"bad", msgMapBad}}} {
+		if k.drawn {
+			kinds = append(kinds, k.cableKind)
+		}
+	}
+	return kinds
 }
 
 // cable is a link for the script of the page.

@@ -87,6 +87,10 @@ func TestMap(t *testing.T) {
 		cmpopts.IgnoreFields(control.MapLink{}, "At")); diff != "" {
 		t.Error(diff)
 	}
+	if p := r.SignedInAs(r.Person).Get("/"); !p.Contains("</svg> bound</span>", "</svg> used lately</span>",
+		"</svg> failed last time</span>") {
+		t.Error("no legend: " + p.Text)
+	}
 	for who, caller := range map[string]control.Caller{"bob": {Person: r.Bob.ID},
 		"a key for the bot": {Person: r.Person.ID, Only: bot.Number}} {
 		g, err := r.Control.Overview(t.Context(), caller, struct{}{})
@@ -121,7 +125,8 @@ func TestMapOfMany(t *testing.T) {
 	if len(g.Map.Links) != 9 {
 		t.Errorf("%+v", g.Map.Links)
 	}
-	if p := r.SignedInAs(r.Person).Get("/"); !p.Contains("62 more boards", `href="/devices"`, `href="/devices/41"`) {
+	if p := r.SignedInAs(r.Person).Get("/"); p.Contains("failed last time") ||
+		!p.Contains("62 more boards", `href="/devices"`, `href="/devices/41"`) {
 		t.Error(p.Text)
 	}
 }

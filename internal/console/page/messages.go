@@ -43,6 +43,7 @@ const (
 	msgBroken       = i18n.Message("Something is wrong on our side")
 	msgBrokenTold   = i18n.Message("Try again in a moment; the log tells why, under request %s")
 	msgNotDone      = i18n.Message("That was not done")
+	msgNotAllowed   = i18n.Message("You may not do that")
 	msgToHome       = i18n.Message("To the first page")
 	msgAdminsOnly   = i18n.Message("This page is for whoever runs the installation.")
 	msgTooManyPages = i18n.Message("Too many pages are open; close some.")

@@ -256,6 +256,8 @@ func statusTitle(status int) i18n.Message {
 	switch status {
 	case http.StatusNotFound:
 		return msgMissing
+	case http.StatusForbidden:
+		return msgNotAllowed
 	case http.StatusInternalServerError:
 		return msgBroken
 	}

@@ -17,6 +17,7 @@ const (
 	msgName       = i18n.Message("account\x04Name")
 	msgNameTip    = i18n.Message("You sign in with it.")
 	msgLang       = i18n.Message("Language")
+	msgLangHere   = i18n.Message("Language in this browser")
 	msgLangTip    = i18n.Message("Of the pages, and of bots that have nothing else to go by.")
 	msgZone       = i18n.Message("Time zone")
 	msgZoneTip    = i18n.Message("Such as Europe/Berlin; empty means the server's. By this it is %s now.")
