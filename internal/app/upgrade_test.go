@@ -24,16 +24,13 @@ import (
 // outdate takes back the newest migration, so that the database is of the version before.
 func outdate(t *testing.T, o store.Options) {
 	t.Helper()
-	driver, name := "pgx", o.URL
-	if name == "" {
-		driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
-	}
+	driver, name := databaseOf(o)
 	db, err := sql.Open(driver, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	number, undo := newestMigration(t)
+	number, undo := newestMigration(t, driver)
 	if _, err := db.Exec(undo); err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +39,20 @@ func outdate(t *testing.T, o store.Options) {
 	}
 }
 
-// newestMigration returns the number of the newest migration, and what takes it back.
-func newestMigration(t *testing.T) (number int, undo string) {
+// databaseOf returns the driver of a database, and what it opens it by.
+func databaseOf(o store.Options) (driver, name string) {
+	if o.URL != "" {
+		return "pgx", o.URL
+	}
+	return "sqlite", filepath.Join(o.Folder, store.FileName)
+}
+
+// newestMigration returns the number of the newest migration of a database, and what takes it back.
+func newestMigration(t *testing.T, driver string) (number int, undo string) {
 	t.Helper()
+	others := map[string]string{"pgx": "_sqlite.sql", "sqlite": "_postgres.sql"}[driver]
 	files, err := filepath.Glob("../store/migrations/*.sql")
+	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, others) })
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d migrations, %v", len(files), err)
 	}
@@ -108,13 +115,13 @@ func TestBackupBeforeMigration(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)
 		}
-		file := filepath.Join(o.Folder, store.FileName)
-		newest, _ := newestMigration(t)
-		if got := stateOf(t, "sqlite", file); got != newest {
+		driver, file := databaseOf(o)
+		newest, _ := newestMigration(t, driver)
+		if got := stateOf(t, driver, file); got != newest {
 			t.Errorf("migrated to %d", got)
 		}
 		restore(t, list[0], o.Folder)
-		if got := stateOf(t, "sqlite", file); got >= newest {
+		if got := stateOf(t, driver, file); got >= newest {
 			t.Errorf("restored: %d", got)
 		}
 		open("v1.3.0") // and again
@@ -136,11 +143,8 @@ func TestNoMigrationWithoutSecret(t *testing.T) {
 		if _, err := openAt(t, o); !IsSecretWrong(err) {
 			t.Errorf("opened: %v", err)
 		}
-		driver, name := "pgx", o.URL
-		if name == "" {
-			driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
-		}
-		newest, _ := newestMigration(t)
+		driver, name := databaseOf(o)
+		newest, _ := newestMigration(t, driver)
 		if got := stateOf(t, driver, name); got >= newest {
 			t.Errorf("migrated to %d", got)
 		}

@@ -11,13 +11,14 @@ import (
 )
 
 // holdAnswers makes the page's searches wait until the test lets them go on: each is in
-// window.held, with its query, whether it was aborted, and go().
+// window.held, with its query, whether it was aborted, and go(), which returns no promise: a script
+// that waited for it would be cut off where its answer leads to another page.
 const holdAnswers = `{
 	const real = window.fetch;
 	window.held = [];
 	window.fetch = (address, o) => new Promise((resolve, reject) => {
 		const one = {q: new URL(address, location).searchParams.get("q"), aborted: false,
-			go: () => real(address, o).then(resolve, reject), fail: () => reject(new TypeError("no network"))};
+			go: () => { real(address, o).then(resolve, reject); }, fail: () => reject(new TypeError("no network"))};
 		o.signal.addEventListener("abort", () => { one.aborted = true; reject(o.signal.reason); });
 		window.held.push(one);
 	});
