@@ -386,7 +386,8 @@ func TestVoice(t *testing.T) {
 	if err != nil || len(events) != 2 || events[0].Action != control.EventDeviceVoice {
 		t.Errorf("the events are %+v (%v)", events, err)
 	}
-	if p := ada.Get("/devices/1/voice", "Cookie", "patchbay-lang=zh"); !p.Contains(`placeholder="你好小帕"`, `placeholder="800ms"`) {
+	p = ada.Get("/devices/1/voice", "Cookie", "patchbay-lang=zh")
+	if !p.Contains(`placeholder="你好小帕"`, `placeholder="800ms"`) {
 		t.Errorf("the examples in Chinese: %s", p.Text)
 	}
 }

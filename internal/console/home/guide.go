@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -224,11 +223,6 @@ func foundAbout(v *page.Visit, d control.Discovery) string {
 		return v.Text(msgFoundNetwork)
 	}
 	return ""
-}
-
-// chatURL returns the page where people write with a bot.
-func chatURL(b control.BotStatus) templ.SafeURL {
-	return templ.SafeURL("/bots/" + strconv.FormatInt(b.Number, 10) + "/chat")
 }
 
 // answering returns the bots with an agent or a model: those that the light of the path waits for.

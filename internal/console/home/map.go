@@ -3,6 +3,7 @@ package home
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -166,17 +167,14 @@ type cableKind struct {
 
 // mapCables returns the kinds of the cables that are drawn.
 func mapCables(m *control.Map) (kinds []cableKind) {
-	var bound, used, failed bool
-	for _, l := range m.Links {
-		bound, used, failed = bound || l.Bound, used || l.Last != "", failed || l.Failed
+	if slices.ContainsFunc(m.Links, func(l control.MapLink) bool { return l.Bound }) {
+		kinds = append(kinds, cableKind{"bound", msgMapBound})
 	}
-	for _, k := range []struct {
-		drawn bool
-		cableKind
-	}{{bound, cableKind{"bound", msgMapBound}}, {used, cableKind{"used", msgMapUsed}}, {failed, cableKind{"bad", msgMapBad}}} {
-		if k.drawn {
-			kinds = append(kinds, k.cableKind)
-		}
+	if slices.ContainsFunc(m.Links, func(l control.MapLink) bool { return l.Last != "" }) {
+		kinds = append(kinds, cableKind{"used", msgMapUsed})
+	}
+	if slices.ContainsFunc(m.Links, func(l control.MapLink) bool { return l.Failed }) {
+		kinds = append(kinds, cableKind{"used bad", msgMapBad})
 	}
 	return kinds
 }
