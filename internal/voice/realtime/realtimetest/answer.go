@@ -14,11 +14,12 @@ import (
 // pieceBytes is the sound of one event: 100 ms.
 const pieceBytes = 2 * realtime.OutputRate / 10
 
-// isBusy reports whether a response or a transcript is under way.
+// isBusy reports whether a response or a transcript is under way, or a text waits to be spoken
+// after the one before.
 func (c *conn) isBusy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cancel != nil || c.pending > 0
+	return c.cancel != nil || c.pending > 0 || !c.commits && c.texts != ""
 }
 
 // begin begins a response. Requires mu.
@@ -190,7 +191,7 @@ func (c *conn) speak() {
 		c.answer(ctx, id, Answer{Text: text})
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.cancel == nil {
+		if c.cancel == nil && !c.commits {
 			c.speak() // what was written meanwhile
 		}
 	})
