@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -82,35 +84,28 @@ func (db *DB) dropWords(ctx context.Context, tx *sql.Tx, condition string, args 
 // Search returns the numbers of the newest points that have all words, which are ASCII letters and
 // digits; a word that ends in * is a prefix. Points in the trash are included.
 func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]int64, error) {
-	return t.search(ctx, person, words, 0, limit)
-}
-
-// search is [Learn.Search] for points with a lower number than one, if that is not 0.
-func (t Learn) search(ctx context.Context, person string, words []string, before int64, limit int) ([]int64, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
-	args := []any{t.matchText(person, words, t.db.andOperator()), limit}
-	point, match, behind := `rowid`, `learn_words MATCH $1`, ``
+	point, match := `rowid`, `learn_words MATCH $1`
 	if t.db.dialect == "postgres" {
 		point, match = `point`, `words @@ $1::tsquery`
 	}
-	if before != 0 {
-		behind, args = ` AND `+point+` < $3`, append(args, before)
-	}
-	return allPlanned(ctx, t.db, readNumber, `SELECT `+point+` FROM learn_words WHERE `+match+behind+
-		` ORDER BY `+point+` DESC LIMIT $2`, args...)
+	return allPlanned(ctx, t.db, readNumber, `SELECT `+point+` FROM learn_words WHERE `+match+
+		` ORDER BY `+point+` DESC LIMIT $2`, t.matchText(person, words, t.db.andOperator()), limit)
 }
 
 // concurrentSearches is the number of words that [Learn.SearchEach] searches at a time in
 // PostgreSQL.
 const concurrentSearches = 4
 
-// SearchEach searches each of several words as [Learn.Search] does, at most 60. In PostgreSQL a
-// frequent word that the newest points lack takes a millisecond for every 3,000 of them. So words
-// that are frequent together, as the pairs of characters of one word are, are found in one pass;
-// for those that are left the next goes on behind it, and at last they are searched several at a
-// time.
+// SearchEach searches each of several words as [Learn.Search] does, at most 60.
+//
+// In PostgreSQL, words that are frequent together, as the pairs of characters of one word are, are
+// found in one pass, and for those that are left the next goes on behind it. A frequent word that
+// the newest points lack would go through all of them, so that the newest of its own are found;
+// each is a page to read, and 500 took 5 to 20 ms. For such a word, any other points that have it
+// follow the newest; the words are searched several at a time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	s := eachSearch{t: t, person: person, words: words, limit: limit, found: make([][]int64, len(words))}
 	for i := range words {
@@ -128,10 +123,12 @@ func (t Learn) SearchEach(ctx context.Context, person string, words []string, li
 		}
 	}
 	for _, i := range s.left {
-		group.Go(func() error {
-			more, err := t.search(ctx, person, words[i:i+1], s.behind, limit-len(s.found[i]))
-			s.found[i] = append(s.found[i], more...)
-			return err
+		group.Go(func() (err error) {
+			if s.behind == 0 {
+				s.found[i], err = t.Search(ctx, person, words[i:i+1], limit)
+				return err
+			}
+			return s.rest(ctx, i)
 		})
 	}
 	return s.found, group.Wait()
@@ -186,6 +183,16 @@ func (s *eachSearch) pass(ctx context.Context) error {
 		s.behind = hits[len(hits)-1].point
 	}
 	return nil
+}
+
+// rest finds any more points with a word behind those of the passes.
+func (s *eachSearch) rest(ctx context.Context, word int) error {
+	more, err := allPlanned(ctx, s.t.db, readNumber,
+		`SELECT point FROM learn_words WHERE words @@ $1::tsquery AND point < $2 LIMIT $3`,
+		s.t.matchText(s.person, s.words[word:word+1], ""), s.behind, s.limit-len(s.found[word]))
+	slices.SortFunc(more, func(a, b int64) int { return cmp.Compare(b, a) })
+	s.found[word] = append(s.found[word], more...)
+	return err
 }
 
 // Vector is the embedding of a point by a model.

@@ -9,7 +9,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Words that are searched together, in several passes, find the same points as each by itself.
+// Words that are searched together, in several passes, find the same points as each by itself. In
+// PostgreSQL, of a word that more points have than are wanted, some may be older ones.
 func TestSearchEachAsSearch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -32,10 +33,15 @@ func TestSearchEachAsSearch(t *testing.T) {
 				found, err := db.Learn.SearchEach(ctx, "p1", words, limit)
 				must(t, err)
 				for i, word := range words {
-					alone, err := db.Learn.Search(ctx, "p1", []string{word}, limit)
+					alone, err := db.Learn.Search(ctx, "p1", []string{word}, 1000)
 					must(t, err)
-					if !slices.Equal(found[i], alone) {
-						t.Errorf("%s of %v, at most %d: found %d together and %d alone", word, words, limit, len(found[i]), len(alone))
+					if got := found[i]; o.URL != "" && len(alone) > limit {
+						older := slices.DeleteFunc(slices.Clone(alone), func(n int64) bool { return !slices.Contains(got, n) })
+						if len(got) != limit || !slices.Equal(got, older) {
+							t.Errorf("%s of %v: found %v, of these it has %v, newest first", word, words, got, older)
+						}
+					} else if want := alone[:min(limit, len(alone))]; !slices.Equal(got, want) {
+						t.Errorf("%s of %v, at most %d: found %d together and %d alone", word, words, limit, len(got), len(want))
 					}
 				}
 			}

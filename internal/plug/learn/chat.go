@@ -156,7 +156,7 @@ func relevantSources(asked string, sources []Source) []Source {
 	if looked.Vague {
 		least = minVagueRelevance
 	}
-	var words wordIndex
+	words := wordIndex{of: looked}
 	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
 		question, answer := v.Question[:min(len(v.Question), rankedBytes)], v.Answer[:min(len(v.Answer), rankedBytes)]
 		words.index(question, answer, v.Tags...)

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -69,6 +70,9 @@ type queryTerms struct {
 	Rest []string
 	// Vague is true if the query has no words that say what it is about.
 	Vague bool
+
+	terms map[string]bool // of Content and Rest
+	heads []string        // the same without their *, of those that have it
 }
 
 // queryWord is a word of a query. It weighs as much as it has characters, so that a name counts
@@ -89,6 +93,12 @@ func (q *queryTerms) content() []string {
 		}
 	}
 	return out
+}
+
+// has reports whether a word is one of the terms, or begins with one.
+func (q *queryTerms) has(word []byte) bool {
+	return q.terms[string(word)] ||
+		slices.ContainsFunc(q.heads, func(head string) bool { return bytes.HasPrefix(word, []byte(head)) })
 }
 
 // relevance returns how much of what a query is about is among the words of a point, from 0 to 1.
@@ -153,6 +163,13 @@ func parseQuery(query string) *queryTerms {
 	q.Content = words
 	slices.Sort(rest)
 	q.Rest = slices.Compact(rest)
+	q.terms = map[string]bool{}
+	for _, term := range slices.Concat(q.content(), q.Rest) {
+		if head, star := strings.CutSuffix(term, "*"); star {
+			q.heads = append(q.heads, head)
+		}
+		q.terms[term] = true
+	}
 	return q
 }
 
@@ -225,6 +242,7 @@ func longestDense(run []rune) (n int, function bool) {
 
 // wordIndex finds words by themselves and by their beginnings. The zero value has none.
 type wordIndex struct {
+	of    *queryTerms // the only words to keep; nil: all
 	has   map[string]bool
 	words []string
 	word  []byte // memory for the next one

@@ -78,19 +78,26 @@ func (x *wordIndex) split(text string) {
 
 func (x *wordIndex) add(word []byte) {
 	x.word = word
-	if !x.has[string(word)] && len(x.words) < maxWords {
+	if !x.has[string(word)] && len(x.words) < maxWords && (x.of == nil || x.of.has(word)) {
 		text := string(word)
 		x.has[text] = true
 		x.words = append(x.words, text)
 	}
 }
 
+// isIdeograph reports whether a character is one of the CJK Unified Ideographs but the rare ones.
+func isIdeograph(r rune) bool { return 0x4E00 <= r && r <= 0x9FFF }
+
+// isOrdinary reports whether a character is one of the most frequent ones. They stay as they are
+// when a text is decomposed, and begin a new part of it.
+func isOrdinary(r rune) bool { return r < utf8.RuneSelf || isIdeograph(r) }
+
 // isUnspaced reports whether a character belongs to a script without spaces between words.
 func isUnspaced(r rune) bool {
 	switch {
 	case r < 0x0E00: // before Thai, the first of these scripts
 		return false
-	case 0x4E00 <= r && r <= 0x9FFF: // CJK Unified Ideographs, by far the most frequent ones
+	case isIdeograph(r):
 		return true
 	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
@@ -108,20 +115,40 @@ func splitRuns(text string, each func(run []rune, dense bool)) {
 		}
 		run = run[:0]
 	}
-	for _, r := range decompose(text) {
-		d := isUnspaced(r)
-		if r >= 0x80 && !d && unicode.Is(unicode.Mn, r) {
-			continue // an accent
-		}
-		if !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) {
+	add := func(r rune, unspaced bool) {
+		if unspaced != of {
 			end()
-			continue
+			of = unspaced
 		}
-		if d != of {
+		run = append(run, r)
+	}
+	text = truncateToDecompose(text)
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			add(r, false)
+		case 'A' <= r && r <= 'Z':
+			add(r+'a'-'A', false)
+		case isIdeograph(r):
+			add(r, true)
+		case r < utf8.RuneSelf:
 			end()
-			of = d
+		default:
+			if size = strings.IndexFunc(text[i:], isOrdinary); size < 0 {
+				size = len(text) - i
+			}
+			for _, r := range norm.NFKD.String(text[i : i+size]) {
+				switch unspaced := isUnspaced(r); {
+				case !unspaced && r >= utf8.RuneSelf && unicode.Is(unicode.Mn, r): // an accent
+				case unicode.IsLetter(r), unicode.IsNumber(r), unicode.IsMark(r):
+					add(unicode.ToLower(r), unspaced)
+				default:
+					end()
+				}
+			}
 		}
-		run = append(run, unicode.ToLower(r))
+		i += size
 	}
 	end()
 }
@@ -339,7 +366,7 @@ func sortRanked(score map[int64]float64) []ranked {
 func rank(points []store.Point, query string, score map[int64]float64) {
 	want := strings.ToLower(strings.Join(strings.Fields(query), " "))
 	looked := parseQuery(query)
-	var words wordIndex
+	words := wordIndex{of: looked}
 	for i := range points {
 		p := &points[i]
 		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
