@@ -33,15 +33,17 @@ func TestSearchEachAsSearch(t *testing.T) {
 				found, err := db.Learn.SearchEach(ctx, "p1", words, limit)
 				must(t, err)
 				for i, word := range words {
+					got := found[i]
 					alone, err := db.Learn.Search(ctx, "p1", []string{word}, 1000)
 					must(t, err)
-					if got := found[i]; o.URL != "" && len(alone) > limit {
-						older := slices.DeleteFunc(slices.Clone(alone), func(n int64) bool { return !slices.Contains(got, n) })
-						if len(got) != limit || !slices.Equal(got, older) {
-							t.Errorf("%s of %v: found %v, of these it has %v, newest first", word, words, got, older)
+					missed := func(n int64) bool { return !slices.Contains(got, n) }
+					if o.URL != "" && len(alone) > limit {
+						have := slices.DeleteFunc(slices.Clone(alone), missed)
+						if len(got) != limit || !slices.Equal(got, have) {
+							t.Errorf("%s of %v: found %v, of these it has %v, newest first", word, words, got, have)
 						}
 					} else if want := alone[:min(limit, len(alone))]; !slices.Equal(got, want) {
-						t.Errorf("%s of %v, at most %d: found %d together and %d alone", word, words, limit, len(got), len(want))
+						t.Errorf("%s of %v, at most %d: %d found together, %d alone", word, words, limit, len(got), len(want))
 					}
 				}
 			}
