@@ -71,7 +71,7 @@ func (g *gadget) called(want string) bool {
 const later = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes"}`
 
 var kettleTools = []tool.Tool{
-	{Name: "status", Title: "Board status",
+	{Name: "status", Title: "Connection status",
 		Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 		Hints: tool.ReadOnlyHints()},
 	{Name: "show", Title: "Show a text",
@@ -84,13 +84,13 @@ var kettleTools = []tool.Tool{
 		Input: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":300,"default":10}}}`)},
 	{Name: "reboot", Title: "Restart the board", Audience: "user", Dangerous: true,
 		Input: json.RawMessage(`{"type":"object"}`)},
-	{Name: "self.get_device_status", Description: "How it is",
+	{Name: "self.get_device_status", Title: "Device status", Description: "How it is",
 		Input: json.RawMessage(`{"type":"object","properties":{}}`)},
-	{Name: "self.audio_speaker.set_volume", Description: "Sets the volume",
+	{Name: "self.audio_speaker.set_volume", Title: "Volume", Description: "Sets the volume",
 		Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer","minimum":0,"maximum":100}},"required":["volume"]}`)},
-	{Name: "self.screen.set_theme",
+	{Name: "self.screen.set_theme", Title: "Theme of the screen",
 		Input: json.RawMessage(`{"type":"object","properties":{"theme":{"type":"string"}},"required":["theme"]}`)},
-	{Name: "self.camera.take_photo",
+	{Name: "self.camera.take_photo", Title: "Take a photo",
 		Input: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"]}`)},
 }
 

@@ -237,18 +237,6 @@ const (
 	msgToTools    = i18n.Message("To the page of your tools")
 	msgBack       = i18n.Message("Back to the device")
 
-	msgToolStatus   = i18n.Message("How it is connected")
-	msgToolEmotion  = i18n.Message("Show an emotion")
-	msgToolAudio    = i18n.Message("Audio commands")
-	msgToolVideo    = i18n.Message("Pictures at an interval")
-	msgToolInfo     = i18n.Message("How the device is")
-	msgToolSystem   = i18n.Message("About its system")
-	msgToolUpgrade  = i18n.Message("Upgrade the firmware")
-	msgToolScreen   = i18n.Message("About its screen")
-	msgToolSnapshot = i18n.Message("Picture of its screen")
-	msgToolPreview  = i18n.Message("Show a picture on its screen")
-	msgToolAssets   = i18n.Message("Set where its assets come from")
-
 	msgFormLarge  = i18n.Message("What was filled in is too long.")
 	msgSoundLarge = i18n.Message("The file is larger than %d MiB. Put it at an address, and let the device play it from there.")
 	msgNoSound    = i18n.Message("Choose a file, or give an address.")

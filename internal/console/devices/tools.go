@@ -13,7 +13,6 @@ import (
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/tool"
 )
@@ -85,25 +84,8 @@ func toolID(name string) string {
 	return fmt.Sprintf("t%08x", h.Sum32())
 }
 
-// msgTool maps the usual tools of boards to their names.
-var msgTool = map[string]i18n.Message{
-	toolStatus: msgToolStatus, toolShow: msgShowText, "emotion": msgToolEmotion, toolAlert: msgAlert, toolPlay: msgPlay,
-	toolSay: msgSay, toolTimerSet: msgSetTimer, toolTimerList: msgListTimers, toolTimerCancel: msgCancelTimer,
-	toolStop: msgStop, toolPlayMusic: msgMusic, toolControlMusic: msgMusicControl,
-	toolRecord: msgRecord, "audio": msgToolAudio, "video": msgToolVideo, toolReboot: msgRebootIt,
-	toolInfo: msgToolInfo, toolVolume: msgVolume, toolBrightness: msgBrightness, toolTheme: msgTheme,
-	toolPhoto:              msgPhoto,
-	"self.get_system_info": msgToolSystem, "self.reboot": msgRebootIt, "self.upgrade_firmware": msgToolUpgrade,
-	"self.screen.get_info": msgToolScreen,
-	"self.screen.snapshot": msgToolSnapshot, "self.screen.preview_image": msgToolPreview,
-	"self.assets.set_download_url": msgToolAssets,
-}
-
 // title returns the name of a tool.
 func title(v *page.Visit, l *hub.Listing) string {
-	if say, known := msgTool[l.Tool.Name]; known {
-		return v.Text(say)
-	}
 	return cmp.Or(toolwords.Translate(v.Lang, l.Title), l.Tool.Name)
 }
 

@@ -85,7 +85,7 @@ var builtinTools = func() []tool.Tool {
 	}
 	return append([]tool.Tool{
 		{
-			Name: ToolStatus, Title: "Board status",
+			Name: ToolStatus, Title: "Connection status",
 			Description: "Returns whether the board is awake, what it is doing, and audio statistics: packets, gaps, jitter, losses.",
 			Input:       object("", ""), Hints: tool.ReadOnlyHints(),
 		}, {

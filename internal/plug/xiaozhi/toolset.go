@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
@@ -50,6 +51,17 @@ func (r *toolsetCache) get(text []byte) (*toolset, error) {
 	return fresh, nil
 }
 
+// firmwareTitles are the titles of the firmware's tools (xiaozhi-esp32 main/mcp_server.cc), which
+// has none.
+var firmwareTitles = map[string]string{
+	"self.get_device_status": "Device status", toolVolume: "Volume", "self.screen.set_brightness": "Brightness",
+	"self.screen.set_theme": "Theme of the screen", "self.camera.take_photo": "Take a photo",
+	"self.get_system_info": "System information", "self.reboot": "Restart the device",
+	"self.upgrade_firmware": "Upgrade the firmware", "self.screen.get_info": "Screen information",
+	"self.screen.snapshot": "Picture of the screen", "self.screen.preview_image": "Show a picture on the screen",
+	"self.assets.set_download_url": "Set where the assets come from",
+}
+
 // withBuiltin adds the built-in tools. They replace tools of the board with the same names.
 func withBuiltin(tools []tool.Tool) []tool.Tool {
 	all := make([]tool.Tool, 0, len(builtinTools)+len(tools))
@@ -59,6 +71,7 @@ func withBuiltin(tools []tool.Tool) []tool.Tool {
 	}
 	for _, t := range tools {
 		if !slices.ContainsFunc(all, func(o tool.Tool) bool { return o.Name == t.Name }) {
+			t.Title = cmp.Or(t.Title, firmwareTitles[t.Name])
 			all = append(all, t)
 		}
 	}

@@ -5,9 +5,16 @@ import (
 	"testing"
 
 	"patchbay/internal/console/toolwords/wordstest"
+	"patchbay/internal/tool"
 )
 
-// The console shows the titles and descriptions of the built-in tools in the reader's language.
+// The console shows the titles and descriptions of the built-in tools, and
+// the titles of the firmware's, in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
 	wordstest.Check(t, append(slices.Clone(builtinTools), videoTool))
+	var firmware []tool.Tool
+	for name, title := range firmwareTitles {
+		firmware = append(firmware, tool.Tool{Name: name, Title: title})
+	}
+	wordstest.Check(t, firmware)
 }

@@ -107,6 +107,8 @@ func readTool(raw []byte) (t tool.Tool, ok bool) {
 		switch string(in.Key) {
 		case "name":
 			t.Name = jsonrpc.Text(in.Value)
+		case "title":
+			t.Title = jsonrpc.Text(in.Value)
 		case "description":
 			t.Description = jsonrpc.Text(in.Value)
 		case "inputSchema":
