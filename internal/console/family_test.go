@@ -75,6 +75,15 @@ func TestFamily(t *testing.T) {
 	if a = ben.get("/welcome/guess"); a.StatusCode != http.StatusNotFound || !strings.Contains(a.text, "too old") {
 		t.Errorf("a guess: %d", a.StatusCode)
 	}
+	for _, lang := range []string{"zh", "en"} {
+		p.Lang = lang
+		if err := r.Store.People.SetProfile(t.Context(), p, func([]store.Person) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if a = ben.get(link); !strings.Contains(a.text, `<html lang="`+lang) {
+			t.Errorf("the invitation is not in the language of the account: %s", a.text)
+		}
+	}
 	if a = ben.get(link); a.StatusCode != http.StatusOK || !strings.Contains(a.text, "Welcome, ben") ||
 		!strings.Contains(a.text, "ada made an account") {
 		t.Fatalf("%d: %s", a.StatusCode, a.text)

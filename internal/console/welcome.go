@@ -55,6 +55,7 @@ func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 		v.Fail(err)
 		return
 	default:
+		v.PreferLanguage(p.Lang)
 		w.Name, w.By = p.Name, v.Text(msgWelcomeBy)
 		if by, err := s.Control.Hub.Store.People.ByID(v.Context(), i.By); err == nil {
 			w.By = by.Name

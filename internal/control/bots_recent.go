@@ -76,7 +76,7 @@ func summarizeRecent(c Caller, list []store.Trace) *BotRecent {
 			firsts = append(firsts, t.First)
 		}
 		switch {
-		case t.Code == string(talk.NotAllowed): // nothing is wrong with the bot
+		case t.Code == string(talk.NotAllowed), t.Code == string(talk.NotHeard): // nothing is wrong with the bot
 		case t.Outcome == "failed":
 			out.Failed++
 			if out.Failure == nil {

@@ -20,6 +20,8 @@ type Call struct {
 	// KeyName is the name of the key, or of the upstream that called.
 	KeyName string `json:"key_name,omitempty"`
 	BotName string `json:"bot_name,omitempty"`
+	// Title is that of the tool, if it is still there and has one.
+	Title string `json:"title,omitempty"`
 }
 
 // IsActorOther reports whether somebody other than the tool's owner called.
@@ -104,13 +106,18 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery) (p CallPage,
 		}
 		p.Calls = append(p.Calls, Call{Call: row})
 	}
-	return p, fillCallNames(ctx, s.Hub.Store, f.Person, p.Calls)
+	return p, s.fillCallNames(ctx, f.Person, p.Calls)
 }
 
-// fillCallNames adds the names to calls.
-func fillCallNames(ctx context.Context, db *store.DB, person string, calls []Call) error {
+// fillCallNames adds the names, and the titles of a person's tools, to calls.
+func (s *Service) fillCallNames(ctx context.Context, person string, calls []Call) error {
 	if len(calls) == 0 {
 		return nil
+	}
+	db := s.Hub.Store
+	titles, err := s.toolTitles(person)
+	if err != nil {
+		return err
 	}
 	people, err := db.People.All(ctx)
 	if err != nil {
@@ -141,6 +148,7 @@ func fillCallNames(ctx context.Context, db *store.DB, person string, calls []Cal
 	for i := range calls {
 		c := &calls[i]
 		c.PersonName, c.ActorName, c.KeyName, c.BotName = names[c.Person], names[c.Actor], names[c.Key], bots[c.Bot]
+		c.Title = titles[c.Tool]
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type Overview struct {
 	// Upstreams are those that need attention.
 	Upstreams []Upstream       `json:"upstreams"`
 	Turns     []TurnRow        `json:"turns"` // the latest
-	Calls     []store.Call     `json:"calls"` // the latest
+	Calls     []Call           `json:"calls"` // the latest
 	Names     map[int64]string `json:"-"`     // of the bots
 	// Map is what is plugged in, and what is connected with what.
 	Map Map `json:"map"`
@@ -118,9 +118,8 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	if err != nil {
 		return g, err
 	}
-	g.Calls = append([]store.Call(nil), calls[:min(len(calls), maxOverviewRecords)]...)
-	for i := range g.Calls {
-		g.Calls[i].Args = ""
+	if g.Calls, err = s.latestCalls(c.Person, calls[:min(len(calls), maxOverviewRecords)]); err != nil {
+		return g, err
 	}
 	if s.Due != nil && c.Only == 0 {
 		due, err := s.Due(ctx, c.Person)
@@ -134,6 +133,19 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	}
 	g.Map, err = s.homeMap(ctx, c, &g, upstreams, turns, calls)
 	return g, err
+}
+
+// latestCalls returns calls of a person's tools with the titles of these, without arguments.
+func (s *Service) latestCalls(person string, rows []store.Call) (calls []Call, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	titles, err := s.toolTitles(person)
+	for _, row := range rows {
+		row.Args = ""
+		calls = append(calls, Call{Call: row, Title: titles[row.Tool]})
+	}
+	return calls, err
 }
 
 // needsVoice reports whether a device has a bot that cannot talk because speech engines are

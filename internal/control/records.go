@@ -228,7 +228,7 @@ func (s *Service) callsOf(ctx context.Context, during []store.Call, people ...st
 			calls = append(calls, Call{Call: call})
 		}
 	}
-	return calls, fillCallNames(ctx, s.Hub.Store, people[0], calls)
+	return calls, s.fillCallNames(ctx, people[0], calls)
 }
 
 // hideContent removes the content of a turn, unless the caller is the bot's owner or the operator

@@ -493,6 +493,22 @@ func TestChartsPage(t *testing.T) {
 	}
 }
 
+// A call of a tool is listed by the title of the tool, in the reader's language.
+func TestTitlesOfTools(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	session, err := r.Hub.Register(hub.ProviderRef{ID: "device:1", Owner: r.Person.ID, Slug: "lamp", Kind: "xiaozhi"}, lamp{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.SetTools([]tool.Tool{{Name: "brightness", Title: "Brightness", Input: []byte(`{"type":"object"}`)}})
+	called(t, r, store.Call{ID: "c1", Person: r.Person.ID, Channel: "cli", Tool: "lamp_brightness", Outcome: "done"})
+	called(t, r, store.Call{ID: "c2", Person: r.Person.ID, Channel: "cli", Tool: "gone_tool", Outcome: "done"})
+	p := r.SignedInAs(r.Person).Get("/activity/calls", "Cookie", "patchbay-lang=zh")
+	if !p.Contains("<span>亮度</span>", "<code>lamp_brightness</code>", "<code>gone_tool</code>") {
+		t.Error(p.Text)
+	}
+}
+
 // An owner sees which other people used their tools, with which key, and from where.
 func TestCallsByOthers(t *testing.T) {
 	r := newRig(t, consoletest.Options{})

@@ -144,7 +144,7 @@ const (
 	msgAK          = i18n.Message("三方智能体AK (key)")
 	msgInputs      = i18n.Message("入参类型 (inputs)")
 	msgMakeKey     = i18n.Message("Make a key")
-	msgMakeKeyTold = i18n.Message("It is shown once, after you have typed your password.")
+	msgMakeKeyTold = i18n.Message("It is shown once. You may have to type your password before.")
 	msgNoPublic    = i18n.Message("This server does not know yet how the platform reaches it. Give it an https address that can be reached from the internet, and tell it: patchbay serve --public-url https://…")
 
 	msgWhoBound    = i18n.Message("Bound wearers")

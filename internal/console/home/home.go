@@ -6,6 +6,7 @@ package home
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -14,9 +15,9 @@ import (
 	"github.com/a-h/templ"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 // Routes returns the pages.
@@ -135,12 +136,9 @@ func outcome(v *page.Visit, o string) string {
 	return o
 }
 
-// calledTool returns the tool of a call.
-func calledTool(c *store.Call) string {
-	if c.Tool == "" {
-		return c.Provider
-	}
-	return c.Tool
+// calledTool returns the name of the tool of a call, for people.
+func calledTool(v *page.Visit, c *control.Call) string {
+	return cmp.Or(toolwords.Translate(v.Lang, c.Title), c.Tool, c.Provider)
 }
 
 // storageText maps the states of the server's disk to texts.

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
 	notecard "patchbay/internal/plug/learn/card"
+	"patchbay/internal/plug/learn/markdown"
 	"patchbay/internal/store"
 )
 
@@ -110,11 +111,11 @@ func (p *pages) shown(v *page.Visit, e *learning.Entry) (*learning.CardView, err
 }
 
 // plainAnswer returns the words with which a typed recall is compared.
-func plainAnswer(view *learning.CardView, words string) string {
+func plainAnswer(view *learning.CardView, p *store.Point) string {
 	if view != nil && strings.TrimSpace(view.Typed) != "" {
 		return view.Typed
 	}
-	return words
+	return learning.HiddenWords(markdown.Plain(p.Question), markdown.Plain(p.Answer))
 }
 
 // sideName returns what a side is called.

@@ -9,7 +9,7 @@ const (
 	msgNo      = i18n.Message("no")
 
 	msgLabelled      = i18n.Message("%s: %s")
-	msgLocalOnly     = i18n.Message("This address is good on the server's own computer alone. For everything else, open this page by the computer's address in your network, such as http://%[1]s:%[2]s. For that, the server has to listen on every address (--listen :%[2]s).")
+	msgLocalOnly     = i18n.Message("This address is good on the server's own computer alone. For everything else, write the computer's address in your network in its place, such as http://%[1]s:%[2]s. For that, the server has to listen on every address (--listen :%[2]s).")
 	msgWrongField    = i18n.Message("“%s” is not right: %s")
 	msgSoundQuestion = i18n.Message("Question, %.1f s")
 	msgSoundAnswer   = i18n.Message("Answer, %.1f s")

@@ -190,6 +190,13 @@ func (v *Visit) loadPreferences() {
 	}
 }
 
+// PreferLanguage answers in a language, unless the browser has chosen one.
+func (v *Visit) PreferLanguage(lang string) {
+	if v.cookie(cookieLang) == "" && lang != "" {
+		v.Lang = i18n.ParseLang(lang, v.Instance.Lang)
+	}
+}
+
 // Text returns a message in the visitor's language.
 func (v *Visit) Text(m i18n.Message, args ...any) string { return m.In(v.Lang, args...) }
 

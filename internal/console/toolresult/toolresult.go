@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
@@ -185,6 +186,9 @@ var saysOf = map[tool.Code]i18n.Message{
 
 // ErrorText says why a call failed.
 func ErrorText(l i18n.Lang, e *tool.Error) string {
+	if own, ok := toolwords.Lookup(l, e.Told); ok {
+		return own
+	}
 	say, known := saysOf[e.Code]
 	if !known {
 		say = msgFailed

@@ -33,14 +33,19 @@ var (
 
 // Translate returns a text of a tool in a language. Unknown texts stay unchanged.
 func Translate(lang i18n.Lang, text string) string {
-	if m, ok := chineseTexts()[text]; ok {
-		return m.In(lang)
-	}
-	if translated, ok := i18n.Lookup(lang, i18n.Message(context+text)); ok {
+	if translated, ok := Lookup(lang, text); ok {
 		return translated
 	}
 	if m := command.FindStringSubmatch(text); m != nil {
 		return msgCommand.In(lang, m[1])
 	}
 	return text
+}
+
+// Lookup returns a text of a tool in a language; ok is false if it is not one of Patchbay's own.
+func Lookup(lang i18n.Lang, text string) (translated string, ok bool) {
+	if m, ok := chineseTexts()[text]; ok {
+		return m.In(lang), true
+	}
+	return i18n.Lookup(lang, i18n.Message(context+text))
 }

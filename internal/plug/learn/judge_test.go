@@ -416,3 +416,32 @@ func FuzzCompare(f *testing.F) {
 		}
 	})
 }
+
+// What is asked of a card with clozes is what it hides.
+func TestHiddenWords(t *testing.T) {
+	for _, c := range [][3]string{
+		{"鲁迅的原名是[…]，他是浙江绍兴人。", "鲁迅的原名是周树人，他是浙江绍兴人。", "周树人"},
+		{"[city] is the capital of [country]", "Paris is the capital of France\nSince 987.", "Paris, France"},
+		{"It is […].", "It is Paris.\nSince 987.", "Paris"},
+		{"Where is it [in Europe]?", "In Paris.", "In Paris."},
+		{"[…]", "Paris", "Paris"},
+		{"What is it?", "What is it?", "What is it?"},
+		{"a […] b […] c", "a 1 b", "a 1 b"},
+		{"a […] b", "a  b", "a  b"},
+		{"[…][…] b", "Paris b", "Paris b"},
+	} {
+		if got := HiddenWords(c[0], c[1]); got != c[2] {
+			t.Errorf("%q with %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// A card with clozes is judged by its hidden words alone.
+func TestJudgeCloze(t *testing.T) {
+	s := newService(t, storetest.SQLite(t), Profile{}, Options{})
+	j, err := s.Judge(t.Context(), "ada", Recall{Question: "鲁迅的原名是[…]，他是浙江绍兴人。",
+		Answer: "鲁迅的原名是周树人，他是浙江绍兴人。", Recall: "周树人", Lang: i18n.Chinese})
+	if err != nil || j.Grade != GradeName(store.Easy) && j.Grade != GradeName(store.Good) || len(j.Missing) > 0 {
+		t.Errorf("%+v, %v", j, err)
+	}
+}

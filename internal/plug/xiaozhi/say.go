@@ -128,6 +128,12 @@ func spokenResult(length time.Duration, interrupted bool) *tool.Result {
 	return res
 }
 
+// Texts about what cannot be spoken.
+const (
+	toldNoEngine = "This server has no speech engine"
+	toldShown    = ". The board shows the text instead."
+)
+
 // cannotSay shows what cannot be spoken. A text that a limit of speech leaves to be shown has a
 // result; everything else is an error for the caller.
 func (b *Board) cannotSay(ctx context.Context, a toolArgs, err error) (*tool.Result, error) {
@@ -140,7 +146,7 @@ func (b *Board) cannotSay(ctx context.Context, a toolArgs, err error) (*tool.Res
 	e := engine.AsError(err)
 	text := "The speech engine cannot speak at the moment: " + e.In(i18n.English)
 	if errors.Is(err, errNoEngine) {
-		text = "This server has no speech engine"
+		text = toldNoEngine
 	} else if e.Class == engine.Spent {
 		text = "The text is not spoken: " + e.In(i18n.English)
 	}
@@ -149,7 +155,7 @@ func (b *Board) cannotSay(ctx context.Context, a toolArgs, err error) (*tool.Res
 	if _, err := b.execute(ctx, ToolShow, toolArgs{Text: string(shown)}); err != nil {
 		return nil, tool.Fail(tool.Failed, text+".", err)
 	}
-	text += ". The board shows the text instead."
+	text += toldShown
 	if e.Class != engine.Spent {
 		return nil, tool.Fail(tool.Failed, text, err)
 	}

@@ -17,4 +17,6 @@ func TestToolsInBothLanguages(t *testing.T) {
 		firmware = append(firmware, tool.Tool{Name: name, Title: title})
 	}
 	wordstest.Check(t, firmware)
+	wordstest.Check(t, []tool.Tool{{Name: ToolSay, Description: toldNoEngine + "."},
+		{Name: ToolSay, Description: toldNoEngine + toldShown}})
 }
