@@ -33,8 +33,8 @@ var (
 
 // Translate returns a text of a tool in a language. Unknown texts stay unchanged.
 func Translate(lang i18n.Lang, text string) string {
-	if translated, ok := Lookup(lang, text); ok {
-		return translated
+	if own, ok := Lookup(lang, text); ok {
+		return own
 	}
 	if m := command.FindStringSubmatch(text); m != nil {
 		return msgCommand.In(lang, m[1])
@@ -43,9 +43,14 @@ func Translate(lang i18n.Lang, text string) string {
 }
 
 // Lookup returns a text of a tool in a language; ok is false if it is not one of Patchbay's own.
-func Lookup(lang i18n.Lang, text string) (translated string, ok bool) {
-	if m, ok := chineseTexts()[text]; ok {
-		return m.In(lang), true
+func Lookup(lang i18n.Lang, text string) (own string, ok bool) {
+	m, ok := chineseTexts()[text]
+	if !ok {
+		m = i18n.Message(context + text)
+		_, ok = i18n.Lookup(i18n.Chinese, m)
 	}
-	return i18n.Lookup(lang, i18n.Message(context+text))
+	if !ok {
+		return "", false
+	}
+	return m.In(lang), true
 }
