@@ -312,9 +312,11 @@ func (b *Browser) Fill(selector, value string) {
 	b.Script(fmt.Sprintf(`{const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true}))}`, selector, value))
 }
 
-// Press presses keys in the focused element.
+// Press presses keys in the focused element, once the page is loaded: its text can be read before
+// its scripts, which may wait for the keys, have run.
 func (b *Browser) Press(keys string) {
 	b.t.Helper()
+	b.WaitUntil(`document.readyState === "complete"`)
 	b.Do(chromedp.KeyEvent(keys))
 }
 
