@@ -169,11 +169,7 @@ func (st *demoRun) reviewPoem(ctx context.Context) error {
 			}
 			continue
 		}
-		if heard, err = g.say(ctx, blank); err == nil {
-			if err = heard.expect(blank); err == nil {
-				heard, err = g.say(ctx, msgGradeGood.In(st.sh.lang))
-			}
-		}
+		heard, err = g.say(ctx, blank) // which is all that is asked for, and needs no grade
 	}
 	if err != nil {
 		return err
