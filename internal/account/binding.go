@@ -143,6 +143,18 @@ func (s *Service) BoundBot(ctx context.Context, w store.Wearer) (store.Bot, erro
 	return s.db.Bots.ByNumber(ctx, b.Bot)
 }
 
+// TakenBy returns the wearer of a bot that takes no other; empty: it takes one.
+func (s *Service) TakenBy(ctx context.Context, b store.Bot) (user string, err error) {
+	if audience(b).Shared {
+		return "", nil
+	}
+	bound, err := s.db.Bindings.ByBot(ctx, b.Number)
+	if err != nil || len(bound) == 0 {
+		return "", err
+	}
+	return bound[0].UserID, nil
+}
+
 // SwitchBot binds a bound wearer to another bot of the same owner, by name, if that bot's settings
 // allow switching to it. Otherwise the error is [store.ErrNotFound].
 func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot, name string) (store.Bot, error) {
@@ -161,14 +173,10 @@ func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot,
 		if !open.Switch {
 			continue
 		}
-		if !open.Shared {
-			others, err := s.db.Bindings.ByBot(ctx, b.Number)
-			if err != nil {
-				return store.Bot{}, err
-			}
-			if len(others) > 0 {
-				return store.Bot{}, ErrBotTaken
-			}
+		if taken, err := s.TakenBy(ctx, b); err != nil {
+			return store.Bot{}, err
+		} else if taken != "" {
+			return store.Bot{}, ErrBotTaken
 		}
 		return b, s.db.Bindings.Switch(ctx, w, b.Number)
 	}

@@ -61,6 +61,7 @@ func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
 
 const (
 	msgLook  = i18n.Message("Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”")
+	msgTaken = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several (shared).")
 	msgLeft  = i18n.Message("%d:%02d left ")
 	msgBound = i18n.Message("Bound! %s uses %s now.")
 )
@@ -81,7 +82,8 @@ func (c *bindCmd) show(sh *shell, bot string, inv control.Invitation) error {
 			Token   string    `json:"token"`
 			Code    string    `json:"code"`
 			Expires time.Time `json:"expires_at"`
-		}{inv.Token, inv.Code, inv.Expires}, "")
+			TakenBy string    `json:"taken_by,omitempty"`
+		}{inv.Token, inv.Code, inv.Expires, inv.TakenBy}, "")
 	}
 	_, isTerminal := terminal(sh.stdout)
 	if err := code.Terminal(sh.stdout, qr.TerminalOptions{Plain: !isTerminal ||
@@ -89,6 +91,9 @@ func (c *bindCmd) show(sh *shell, bot string, inv control.Invitation) error {
 		return err
 	}
 	sh.say(msgLook, bot, inv.Code)
+	if inv.TakenBy != "" {
+		sh.say(msgTaken, inv.TakenBy)
+	}
 	return nil
 }
 

@@ -32,11 +32,12 @@ type welcome struct {
 }
 
 // welcomePage shows the form on which somebody who is invited chooses a password.
-func (s *Server) welcomePage(v *page.Visit) { s.showWelcome(v, http.StatusOK, "") }
+func (s *Server) welcomePage(v *page.Visit) { s.showWelcome(v, http.StatusOK, nil) }
 
-// showWelcome shows the form with an error, or says why there is none.
-func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
-	w := welcome{Path: control.WelcomePath + v.PathValue("secret"), Wrong: wrong}
+// showWelcome shows the form, with an error unless that is nil, or says why there is none. It is in
+// the language of the account.
+func (s *Server) showWelcome(v *page.Visit, status int, wrong func(i18n.Lang) string) {
+	w := welcome{Path: control.WelcomePath + v.PathValue("secret")}
 	if onlyOIDC(v) {
 		w.Title, w.Gone = v.Text(msgSignIn), v.Text(msgNoPasswords)
 		v.Render(http.StatusForbidden, welcomePage(v, w))
@@ -56,6 +57,9 @@ func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 		return
 	default:
 		v.PreferLanguage(p.Lang)
+		if wrong != nil {
+			w.Wrong = wrong(v.Lang)
+		}
 		w.Name, w.By = p.Name, v.Text(msgWelcomeBy)
 		if by, err := s.Control.Hub.Store.People.ByID(v.Context(), i.By); err == nil {
 			w.By = by.Name
@@ -73,23 +77,26 @@ func (s *Server) showWelcome(v *page.Visit, status int, wrong string) {
 // acceptInvitation sets the password, and signs the visitor in.
 func (s *Server) acceptInvitation(v *page.Visit) {
 	if onlyOIDC(v) {
-		s.showWelcome(v, http.StatusForbidden, "")
+		s.showWelcome(v, http.StatusForbidden, nil)
 		return
 	}
 	token, p, err := s.Accounts.AcceptInvitation(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrNotInvited):
-		s.showWelcome(v, http.StatusNotFound, "")
+		s.showWelcome(v, http.StatusNotFound, nil)
 		return
-	case s.handleUnchecked(v, err, func(status int, text string) { s.showWelcome(v, status, text) }):
+	case s.handleUnchecked(v, err, func(status int, text string) {
+		s.showWelcome(v, status, func(i18n.Lang) string { return text })
+	}):
 		return
 	case err != nil:
 		if _, ok := errors.AsType[*i18n.Error](err); !ok {
 			v.Fail(err)
 			return
 		}
-		s.showWelcome(v, http.StatusUnprocessableEntity,
-			i18n.Localize(control.InputProblem(problem.Invalid, err), v.Lang))
+		s.showWelcome(v, http.StatusUnprocessableEntity, func(lang i18n.Lang) string {
+			return i18n.Localize(control.InputProblem(problem.Invalid, err), lang)
+		})
 		return
 	}
 	s.Control.RecordAdminEvent(v.Context(), s.caller(v, p.ID), control.EventPersonWelcomed, p.Name)

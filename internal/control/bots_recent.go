@@ -12,7 +12,8 @@ import (
 // recentTurns is the number of turns of a bot that [BotRecent] summarizes.
 const recentTurns = 10
 
-// BotRecent summarizes the last turns of a bot, at most 10.
+// BotRecent summarizes the last turns of a bot, at most 10, without those that it was not asked
+// about: not allowed, or not heard.
 type BotRecent struct {
 	Turns  int `json:"turns"`
 	Failed int `json:"failed,omitempty"`
@@ -67,16 +68,19 @@ func (s *Service) addRecent(ctx context.Context, c Caller, bots []BotStatus) err
 
 // summarizeRecent summarizes turns, newest first.
 func summarizeRecent(c Caller, list []store.Trace) *BotRecent {
-	out := &BotRecent{Turns: len(list)}
+	out := &BotRecent{}
 	var firsts []time.Duration
 	for i := range list {
 		t := &list[i]
+		if t.Code == string(talk.NotAllowed) || t.Code == string(talk.NotHeard) {
+			continue
+		}
+		out.Turns++
 		hideContent(c, t)
 		if t.First > 0 {
 			firsts = append(firsts, t.First)
 		}
 		switch {
-		case t.Code == string(talk.NotAllowed), t.Code == string(talk.NotHeard): // nothing is wrong with the bot
 		case t.Outcome == "failed":
 			out.Failed++
 			if out.Failure == nil {

@@ -20,8 +20,9 @@ type Call struct {
 	// KeyName is the name of the key, or of the upstream that called.
 	KeyName string `json:"key_name,omitempty"`
 	BotName string `json:"bot_name,omitempty"`
-	// Title is that of the tool, if it is still there and has one.
+	// Title is that of the tool, and Kind that of its provider, if it is still there.
 	Title string `json:"title,omitempty"`
+	Kind  string `json:"kind,omitempty"`
 }
 
 // IsActorOther reports whether somebody other than the tool's owner called.
@@ -109,16 +110,12 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery) (p CallPage,
 	return p, s.fillCallNames(ctx, f.Person, p.Calls)
 }
 
-// fillCallNames adds the names, and the titles of a person's tools, to calls.
+// fillCallNames adds the names to calls, and the titles of the tools.
 func (s *Service) fillCallNames(ctx context.Context, person string, calls []Call) error {
 	if len(calls) == 0 {
 		return nil
 	}
 	db := s.Hub.Store
-	titles, err := s.toolTitles(person)
-	if err != nil {
-		return err
-	}
 	people, err := db.People.All(ctx)
 	if err != nil {
 		return err
@@ -148,7 +145,23 @@ func (s *Service) fillCallNames(ctx context.Context, person string, calls []Call
 	for i := range calls {
 		c := &calls[i]
 		c.PersonName, c.ActorName, c.KeyName, c.BotName = names[c.Person], names[c.Actor], names[c.Key], bots[c.Bot]
-		c.Title = titles[c.Tool]
 	}
+	s.fillTitles(calls)
 	return nil
+}
+
+// fillTitles adds the titles of the tools to calls.
+func (s *Service) fillTitles(calls []Call) {
+	names := map[string][]string{} // by the person whose tools they are
+	for _, c := range calls {
+		names[c.Person] = append(names[c.Person], c.Tool)
+	}
+	for person, list := range names {
+		tools := s.Hub.Registered(person, list)
+		for i := range calls {
+			if t := tools[calls[i].Tool]; t != nil && calls[i].Person == person {
+				calls[i].Title, calls[i].Kind = t.Tool.Title, t.Provider().Kind
+			}
+		}
+	}
 }

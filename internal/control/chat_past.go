@@ -17,15 +17,9 @@ func (s *Service) PastChats(ctx context.Context, c Caller, b store.Bot) ([]store
 	return s.pastConversations(ctx, c, b, conversationOf(c, b, "").Person, pastChats)
 }
 
-// TurnCall is a call of a tool by a bot in a turn.
-type TurnCall struct {
-	store.Call
-	Title string // of the tool, if it is still there and has one
-}
-
 // PastTurn is what was recorded of a turn.
 type PastTurn struct {
-	Calls []TurnCall // of tools by the bot, oldest first
+	Calls []Call // of tools by the bot, oldest first
 	Took  time.Duration
 	// Input and Output are the tokens of the bot's model; 0: not known.
 	Input, Output int
@@ -57,42 +51,26 @@ func (s *Service) PastTurns(ctx context.Context, c Caller, b store.Bot, turns []
 	if err != nil || len(found) == 0 {
 		return out, err
 	}
-	titles, err := s.toolTitles(b.Owner)
-	if err != nil {
-		return nil, err
-	}
 	for turn, calls := range found {
 		past := out[turn]
 		for _, call := range calls {
-			past.Calls = append(past.Calls, TurnCall{call, titles[call.Tool]})
+			past.Calls = append(past.Calls, Call{Call: call})
 		}
+		s.fillTitles(past.Calls)
 		out[turn] = past
 	}
 	return out, nil
 }
 
-// ToolTitle returns the title of the tool that a caller's bot calls by some name; empty: it has
-// none.
-func (s *Service) ToolTitle(owner, name string) string {
+// ToolTitle returns the title of the tool that a caller's bot calls by some name, and the kind of
+// its provider; empty: it has none.
+func (s *Service) ToolTitle(owner, name string) (title, kind string) {
 	v, err := s.Hub.View(owner, "")
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	if t := v.Tool(name); t != nil {
-		return t.Title
+		return t.Tool.Title, t.Provider().Kind
 	}
-	return ""
-}
-
-// toolTitles returns the titles of a person's tools by their original names, as in records.
-func (s *Service) toolTitles(owner string) (map[string]string, error) {
-	v, err := s.Hub.View(owner, "")
-	if err != nil {
-		return nil, err
-	}
-	titles := map[string]string{}
-	for _, t := range v.Tools {
-		titles[t.OriginalName()] = t.Title
-	}
-	return titles, nil
+	return "", ""
 }

@@ -118,9 +118,12 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	if err != nil {
 		return g, err
 	}
-	if g.Calls, err = s.latestCalls(c.Person, calls[:min(len(calls), maxOverviewRecords)]); err != nil {
-		return g, err
+	g.Calls = make([]Call, min(len(calls), maxOverviewRecords))
+	for i := range g.Calls {
+		g.Calls[i] = Call{Call: calls[i]}
+		g.Calls[i].Args = ""
 	}
+	s.fillTitles(g.Calls)
 	if s.Due != nil && c.Only == 0 {
 		due, err := s.Due(ctx, c.Person)
 		if err != nil {
@@ -133,19 +136,6 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	}
 	g.Map, err = s.homeMap(ctx, c, &g, upstreams, turns, calls)
 	return g, err
-}
-
-// latestCalls returns calls of a person's tools with the titles of these, without arguments.
-func (s *Service) latestCalls(person string, rows []store.Call) (calls []Call, err error) {
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	titles, err := s.toolTitles(person)
-	for _, row := range rows {
-		row.Args = ""
-		calls = append(calls, Call{Call: row, Title: titles[row.Tool]})
-	}
-	return calls, err
 }
 
 // needsVoice reports whether a device has a bot that cannot talk because speech engines are

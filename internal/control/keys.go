@@ -17,7 +17,7 @@ import (
 const (
 	msgNoKey        = i18n.Message("There is no such key.")
 	msgKeyName      = i18n.Message("A name has 1 to 60 characters, without control characters.")
-	msgKeyScope     = i18n.Message("Choose at least one of what a key is good for.")
+	msgKeyScope     = i18n.Message("Choose at least one of what a key is good for: %s.")
 	msgNoScope      = i18n.Message("Nothing that a key is good for is called %q; there are %s.")
 	msgKeyAdmin     = i18n.Message("Keys with scope admin are for whoever runs the installation.")
 	msgKeyExpires   = i18n.Message("A key expires in the future, within ten years.")
@@ -221,7 +221,7 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		return problem.New(problem.Invalid, msgKeyName)
 	}
 	if len(want.Scopes) == 0 {
-		return problem.New(problem.Invalid, msgKeyScope)
+		return problem.New(problem.Invalid, msgKeyScope, strings.Join(account.Scopes, ", "))
 	}
 	slices.Sort(want.Scopes)
 	want.Scopes = slices.Compact(want.Scopes)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/i18n"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
@@ -45,11 +46,10 @@ func (s *Service) Wearers(ctx context.Context, c Caller, in BotRef) (WearerList,
 
 // Invitation is an invitation to bind glasses to a bot, valid once and for a few minutes.
 type Invitation struct {
-	ID      string    `json:"id"`
-	Bot     int64     `json:"bot"`
-	Token   string    `json:"token"` // for the QR code
-	Code    string    `json:"code"`  // six digits, to be spoken
-	Expires time.Time `json:"expires_at"`
+	account.Invitation
+	// TakenBy is the wearer of a bot that takes no other, so that others are refused until they are
+	// unbound; empty: it takes one.
+	TakenBy string `json:"taken_by,omitempty"`
 }
 
 // InviteWearer creates an invitation.
@@ -61,11 +61,15 @@ func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (Invita
 	if err := requireUnrestrictedKey(c); err != nil { // a wearer asks with another key
 		return Invitation{}, err
 	}
+	taken, err := s.Accounts.TakenBy(ctx, b)
+	if err != nil {
+		return Invitation{}, err
+	}
 	i, err := s.Accounts.Invite(ctx, b.Number)
 	if err == nil {
 		s.RecordAdminEvent(ctx, c, EventBotInvited, aboutBot(b))
 	}
-	return Invitation(i), err
+	return Invitation{i, taken}, err
 }
 
 // InvitationRef identifies an invitation of a bot.

@@ -320,19 +320,30 @@ func (s *snapshot) inventory(r []Rules) []Listing {
 	return slices.Clip(slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }))
 }
 
+// Registered returns a person's tools with some original names, as records have them, whatever
+// their state. Of duplicates it has the one of the first provider.
+func (h *Hub) Registered(person string, names []string) map[string]*RegisteredTool {
+	found := make(map[string]*RegisteredTool, len(names))
+	for _, name := range names {
+		found[name] = nil
+	}
+	for _, o := range h.catalog.snapshot(person).offers {
+		for i := range o.tools {
+			t := &o.tools[i]
+			if first, wanted := found[t.OriginalName()]; wanted && first == nil {
+				found[t.OriginalName()] = t
+			}
+		}
+	}
+	return found
+}
+
 // ToolStates returns the states of a tool under the owner's rules and each of some callers' stored
 // rules, as in [Listing].State; nil if the tool does not exist. It shows people who may use a tool.
 func (h *Hub) ToolStates(person, name string, rules []string) ([]string, error) {
 	s := h.catalog.snapshot(person)
 	name = s.originalName(name)
-	var found *RegisteredTool
-	for _, o := range s.offers {
-		for i := range o.tools {
-			if found == nil && o.tools[i].OriginalName() == name {
-				found = &o.tools[i]
-			}
-		}
-	}
+	found := h.Registered(person, []string{name})[name]
 	if found == nil {
 		return nil, nil
 	}

@@ -99,13 +99,15 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 // PostgreSQL.
 const concurrentSearches = 4
 
-// SearchEach searches each of several words as [Learn.Search] does, at most 60.
+// SearchEach searches each of several words, at most 60, and returns points of each by number, the
+// highest first. They are the newest, as from [Learn.Search], but for one case: in PostgreSQL, of
+// several words, a word that more points have than are wanted, few of them among the newest.
 //
-// In PostgreSQL, words that are frequent together, as the pairs of characters of one word are, are
-// found in one pass, and for those that are left the next goes on behind it. A frequent word that
-// the newest points lack would go through all of them, so that the newest of its own are found;
-// each is a page to read, and 500 took 5 to 20 ms. For such a word, any other points that have it
-// follow the newest; the words are searched several at a time.
+// PostgreSQL finds words that are frequent together, as the pairs of characters of one word are, in
+// one pass over the newest points that have any of them; the next pass goes on behind it, for the
+// words that are left. When passes no longer help, the newest points of a word could be told only by
+// reading all that have it: a page for each, so that 500 took 5 to 20 ms. So the first that are
+// found make up the number; these words are searched several at a time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	s := eachSearch{t: t, person: person, words: words, limit: limit, found: make([][]int64, len(words))}
 	for i := range words {
@@ -185,7 +187,7 @@ func (s *eachSearch) pass(ctx context.Context) error {
 	return nil
 }
 
-// rest finds any more points with a word behind those of the passes.
+// rest makes up the number of points with a word by any behind those of the passes.
 func (s *eachSearch) rest(ctx context.Context, word int) error {
 	more, err := allPlanned(ctx, s.t.db, readNumber,
 		`SELECT point FROM learn_words WHERE words @@ $1::tsquery AND point < $2 LIMIT $3`,

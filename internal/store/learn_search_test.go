@@ -10,7 +10,7 @@ import (
 )
 
 // Words that are searched together, in several passes, find the same points as each by itself. In
-// PostgreSQL, of a word that more points have than are wanted, some may be older ones.
+// PostgreSQL, of several words, some of a word that more points have than are wanted may be older.
 func TestSearchEachAsSearch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -37,7 +37,7 @@ func TestSearchEachAsSearch(t *testing.T) {
 					alone, err := db.Learn.Search(ctx, "p1", []string{word}, 1000)
 					must(t, err)
 					missed := func(n int64) bool { return !slices.Contains(got, n) }
-					if o.URL != "" && len(alone) > limit {
+					if o.URL != "" && len(words) > 1 && len(alone) > limit {
 						have := slices.DeleteFunc(slices.Clone(alone), missed)
 						if len(got) != limit || !slices.Equal(got, have) {
 							t.Errorf("%s of %v: found %v, of these it has %v, newest first", word, words, got, have)

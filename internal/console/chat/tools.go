@@ -29,16 +29,16 @@ type usedTool struct {
 }
 
 // recordedTools returns the calls in the records.
-func recordedTools(v *page.Visit, calls []control.TurnCall) (list []usedTool) {
+func recordedTools(v *page.Visit, calls []control.Call) (list []usedTool) {
 	for _, c := range calls {
-		list = append(list, usedTool{id: c.ID, Name: toolName(v, c.Title, c.Tool), Tool: c.Tool, Began: c.At,
+		list = append(list, usedTool{id: c.ID, Name: toolName(v, c.Title, c.Kind, c.Tool), Tool: c.Tool, Began: c.At,
 			Took: c.Took, Args: c.Args, Failed: c.Outcome != "done" && c.Outcome != "asked", Cause: c.Cause})
 	}
 	return list
 }
 
-func toolName(v *page.Visit, title, name string) string {
-	return cmp.Or(toolwords.Translate(v.Lang, title), name)
+func toolName(v *page.Visit, title, kind, name string) string {
+	return cmp.Or(toolwords.Own(v.Lang, kind, title), name)
 }
 
 // toolWatch collects what a bot calls while it answers.
@@ -69,9 +69,10 @@ func (w *toolWatch) use(u talk.ToolUse) {
 	at := slices.IndexFunc(w.tools, func(t usedTool) bool { return t.id == u.ID })
 	switch {
 	case at < 0 && len(w.tools) < maxUsed:
+		title, kind := w.v.Instance.Control.ToolTitle(w.v.Caller().Person, u.Name)
 		w.tools = append(w.tools, usedTool{id: u.ID, Tool: u.Name,
 			Args: toolbox.Truncate(string(u.Args), maxArgs), Running: true, Began: time.Now(),
-			Name: toolName(w.v, w.v.Instance.Control.ToolTitle(w.v.Caller().Person, u.Name), u.Name)})
+			Name: toolName(w.v, title, kind, u.Name)})
 	case at >= 0 && u.Ended:
 		t := &w.tools[at]
 		t.Running, t.Failed, t.Result, t.Took = false, u.Failed, u.Result, time.Since(t.Began)

@@ -169,11 +169,7 @@ func findTools(v *page.Visit, query string, add func(i18n.Message, string, strin
 	found, err := v.Instance.Control.BrowseTools(v.Context(), v.Caller(),
 		control.ToolFilter{Text: query, Limit: perKind, Shown: translate})
 	for _, t := range found.Tools {
-		title := t.Title
-		if t.Kind != "upstream" { // texts of others stay as they are
-			title = translate(title)
-		}
-		add(msgTool, cmp.Or(title, t.Name), "/tools/"+url.PathEscape(t.Name))
+		add(msgTool, cmp.Or(toolwords.Own(v.Lang, t.Kind, t.Title), t.Name), "/tools/"+url.PathEscape(t.Name))
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func outcome(v *page.Visit, o string) string {
 
 // calledTool returns the name of the tool of a call, for people.
 func calledTool(v *page.Visit, c *control.Call) string {
-	return cmp.Or(toolwords.Translate(v.Lang, c.Title), c.Tool, c.Provider)
+	return cmp.Or(toolwords.Own(v.Lang, c.Kind, c.Title), c.Tool, c.Provider)
 }
 
 // storageText maps the states of the server's disk to texts.

@@ -164,6 +164,9 @@ func makeKey(v *page.Visit) {
 	f.Days, _ = strconv.Atoi(v.FormValue("days"))
 	rules, err := f.rules()
 	var made control.CreatedKey
+	if err == nil && len(f.Scopes) == 0 {
+		err = problem.New(problem.Invalid, msgNoScope) // in other words than programs get, which know names
+	}
 	if err == nil {
 		made, err = v.Instance.Control.AddKey(v.Context(), v.Caller(),
 			control.NewKey{Name: f.Name, Scopes: slices.Clone(f.Scopes), Bot: f.Bot, Days: f.Days, Rules: rules})

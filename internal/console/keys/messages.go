@@ -8,6 +8,7 @@ import (
 const (
 	msgKeys      = i18n.Message("Keys")
 	msgKeysTold  = i18n.Message("With a key, a program uses this server for you. A key is good for what you choose, and can be revoked at any time.")
+	msgNoScope   = i18n.Message("Choose at least one of what a key is good for.")
 	msgNew       = i18n.Message("New key")
 	msgNoKeys    = i18n.Message("No keys yet")
 	msgNoKeysTip = i18n.Message("Make one to connect Claude, Cursor, glasses or a script of yours; you get the configuration to copy with it.")

@@ -110,12 +110,12 @@ func (p *pages) shown(v *page.Visit, e *learning.Entry) (*learning.CardView, err
 	return p.Points.Card(v.Context(), &e.Point, notecard.MediaPath)
 }
 
-// plainAnswer returns the words with which a typed recall is compared.
-func plainAnswer(view *learning.CardView, p *store.Point) string {
-	if view != nil && strings.TrimSpace(view.Typed) != "" {
-		return view.Typed
+// comparedTexts returns the words that a recall is compared with, and those of the recall.
+func comparedTexts(c *card) (answer, recall string) {
+	if c.View != nil && strings.TrimSpace(c.View.Typed) != "" {
+		return c.View.Typed, c.Recall
 	}
-	return learning.HiddenWords(markdown.Plain(p.Question), markdown.Plain(p.Answer))
+	return learning.HiddenWords(markdown.Plain(c.Entry.Question), markdown.Plain(c.Entry.Answer), c.Recall)
 }
 
 // sideName returns what a side is called.

@@ -51,26 +51,7 @@ func differences(recall, answer string) (recalled, answered []piece) {
 			j++
 		}
 	}
-	markElsewhere(a, b)
 	return mergePieces(a), mergePieces(b)
-}
-
-// markElsewhere marks words of the one text that the other has at another place.
-func markElsewhere(a, b []piece) {
-	left := map[string][]int{} // indexes of unmarked words of b
-	for j := range b {
-		if !b[j].Same {
-			word := strings.ToLower(b[j].Text)
-			left[word] = append(left[word], j)
-		}
-	}
-	for i := range a {
-		word := strings.ToLower(a[i].Text)
-		if at := left[word]; !a[i].Same && len(at) > 0 {
-			a[i].Same, b[at[0]].Same = true, true
-			left[word] = at[1:]
-		}
-	}
 }
 
 // pieces splits a text into words and what is between them.

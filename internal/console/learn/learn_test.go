@@ -87,6 +87,31 @@ func form(t *testing.T, p consoletest.Page, action string) []string {
 	return out
 }
 
+// A forgotten point that is asked again at once is told to be, because its page looks the same.
+func TestForgottenAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.add(t, r.Person.ID, learning.Draft{Question: "Water?", Answer: "H2O"})
+	b := r.SignedInAs(r.Person)
+	grade := func(p consoletest.Page, grade string) consoletest.Page {
+		t.Helper()
+		a := b.Post("/learn/review/reveal", form(t, p, "/learn/review/reveal")...)
+		return b.DoHX(http.MethodPost, "/learn/review/grade", append(form(t, a, "/learn/review/grade"), "grade", grade)...)
+	}
+	const again = "You forgot it, so it is asked again at once."
+	p := grade(b.Get("/learn/review"), "1")
+	if !p.Contains("Water?", again) {
+		t.Fatalf("%d: %s", p.Status, p.Text)
+	}
+	if p = grade(p, "3"); p.Contains(again) {
+		t.Errorf("it was not forgotten: %s", p.Text)
+	}
+	r.add(t, r.Person.ID, learning.Draft{Question: "Capital of France?", Answer: "Paris"},
+		learning.Draft{Question: "Capital of Spain?", Answer: "Madrid"})
+	if p = grade(b.Get("/learn/review"), "1"); p.Contains(again) {
+		t.Errorf("another is asked: %s", p.Text)
+	}
+}
+
 // A session without JavaScript: question, answer, grade, undo, end.
 func TestReview(t *testing.T) {
 	r := newRig(t)

@@ -191,6 +191,9 @@ func (p *pages) showNext(v *page.Visit, s session) {
 		v.Fail(err)
 		return
 	}
+	if c.Notice == "" && c.Entry != nil && c.Entry.ID == s.forgotten {
+		c.Notice = "again" // its page looks as if nothing had happened
+	}
 	v.Render(ok, reviewCard(v, c))
 }
 
@@ -258,6 +261,7 @@ func (p *pages) grade(v *page.Visit) {
 	s.Done++
 	if grade == store.Again {
 		s.Again++
+		s.forgotten = in.Point
 	}
 	if out.Leech {
 		s.Notice = "leech"

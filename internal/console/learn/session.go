@@ -34,13 +34,15 @@ type session struct {
 	// Point is asked next; empty means any.
 	Point  string
 	Notice string // name of the notice above it
+	// forgotten is the point that was forgotten just now; no form has it.
+	forgotten string
 }
 
 // tellings are the notices above a question.
 var tellings = map[string]i18n.Message{
 	"elsewhere": msgElsewhere, "early": msgNotDue, "gone": msgGone, "unplanned": msgUnplanned, "back": msgBackAgain,
 	"rests": msgRestsNow, "tomorrow": msgTomorrowNow, "marked": msgLeechMarked, "unmarked": msgLeechUnmarked,
-	"leech": msgLeechNow, "stuck": msgNotUndone,
+	"leech": msgLeechNow, "stuck": msgNotUndone, "again": msgAgainNow,
 }
 
 func sessionOf(v *page.Visit) session {

@@ -298,17 +298,8 @@ func stateDescription(v *page.Visit, state string) string {
 
 // titleOf returns the title of a tool's page.
 func titleOf(v *page.Visit, t control.Tool) string {
-	return cmp.Or(localizedText(v, t, t.Title), t.Name)
+	return cmp.Or(toolwords.Own(v.Lang, t.Kind, t.Title), t.Name)
 }
 
 // about returns the description of a tool, localized if the tool is Patchbay's own.
-func about(v *page.Visit, t control.Tool) string { return localizedText(v, t, t.Description) }
-
-// localizedText returns a localized text of a tool. Texts of other people's servers stay unchanged,
-// even if they equal one of Patchbay's own.
-func localizedText(v *page.Visit, t control.Tool, text string) string {
-	if t.Kind == "upstream" {
-		return text
-	}
-	return toolwords.Translate(v.Lang, text)
-}
+func about(v *page.Visit, t control.Tool) string { return toolwords.Own(v.Lang, t.Kind, t.Description) }

@@ -18,7 +18,8 @@ const context = "tool" + i18n.ContextEnd
 var chineseTexts = sync.OnceValue(func() map[string]i18n.Message {
 	list := map[string]i18n.Message{}
 	for m, chinese := range i18n.Translations(i18n.Chinese) {
-		if strings.HasPrefix(string(m), context) {
+		// Of messages with the same translation, which one it is must not depend on chance.
+		if first, ok := list[chinese]; strings.HasPrefix(string(m), context) && (!ok || m < first) {
 			list[chinese] = m
 		}
 	}
@@ -30,6 +31,15 @@ var (
 	msgCommand = i18n.Message("The command %s of the node.")
 	command    = regexp.MustCompile(`^The command (\S+) of the node\.$`)
 )
+
+// Own returns a text of a tool whose provider is of a kind, in a language. Texts of other people's
+// servers stay unchanged, even if they equal one of Patchbay's own.
+func Own(lang i18n.Lang, kind, text string) string {
+	if kind == "upstream" {
+		return text
+	}
+	return Translate(lang, text)
+}
 
 // Translate returns a text of a tool in a language. Unknown texts stay unchanged.
 func Translate(lang i18n.Lang, text string) string {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 	if strings.TrimSpace(in.Answer) == "" {
 		return nil, invalid(msgNoAnswer)
 	}
-	in.Answer = HiddenWords(in.Question, in.Answer)
+	in.Answer, in.Recall = HiddenWords(in.Question, in.Answer, in.Recall)
 	if say, ok := notAttempted(in); ok {
 		parts := clauses(truncateToDecompose(in.Answer))
 		j := &Judgement{Grade: GradeName(store.Again), Right: []string{},
@@ -156,33 +155,6 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 	j.Why = noModelReason(err, in.Lang)
 	j.Analysis += "\n" + msgCompare.In(in.Lang, j.Why)
 	return j, nil
-}
-
-// blank matches what the question of a card with clozes shows for hidden words: […] or a hint.
-var blank = regexp.MustCompile(`\[[^\[\]\n]+\]`)
-
-// HiddenWords returns what the answer has in place of the blanks of the question, which is all that
-// a person is asked for: the rest of such an answer repeats the question. Any other answer is
-// returned unchanged.
-func HiddenWords(question, answer string) string {
-	around := blank.Split(strings.TrimSpace(question), -1)
-	rest, found := strings.CutPrefix(strings.TrimSpace(answer), around[0])
-	if len(around) == 1 || !found || strings.TrimSpace(strings.Join(around, "")) == "" {
-		return answer
-	}
-	var hidden []string
-	for i, next := range around[1:] {
-		words, after, found := strings.Cut(rest, next)
-		if next == "" { // to the end of the line; what else the back of the card has comes after it
-			words, after, found = strings.Cut(rest, "\n")
-			found = found || i == len(around)-2
-		}
-		if words = strings.TrimSpace(words); !found || words == "" {
-			return answer
-		}
-		hidden, rest = append(hidden, words), after
-	}
-	return strings.Join(hidden, ", ")
 }
 
 // gaveUpPhrases are ways to say "I don't know", in the form that [foldText] returns.

@@ -419,19 +419,28 @@ func FuzzCompare(f *testing.F) {
 
 // What is asked of a card with clozes is what it hides.
 func TestHiddenWords(t *testing.T) {
-	for _, c := range [][3]string{
-		{"鲁迅的原名是[…]，他是浙江绍兴人。", "鲁迅的原名是周树人，他是浙江绍兴人。", "周树人"},
-		{"[city] is the capital of [country]", "Paris is the capital of France\nSince 987.", "Paris, France"},
-		{"It is […].", "It is Paris.\nSince 987.", "Paris"},
-		{"Where is it [in Europe]?", "In Paris.", "In Paris."},
-		{"[…]", "Paris", "Paris"},
-		{"What is it?", "What is it?", "What is it?"},
-		{"a […] b […] c", "a 1 b", "a 1 b"},
-		{"a […] b", "a  b", "a  b"},
-		{"[…][…] b", "Paris b", "Paris b"},
+	for _, c := range [][5]string{ // question, answer, recall, hidden, said
+		{"鲁迅的原名是[…]，他是浙江绍兴人。", "鲁迅的原名是周树人，他是浙江绍兴人。", "周树人", "周树人", "周树人"},
+		{"鲁迅的原名是[…]，他是浙江绍兴人。", "鲁迅的原名是周树人，他是浙江绍兴人。", "鲁迅的原名是周树人", "周树人", "周树人"},
+		{"人不能两次踏进同一条[…]。", "人不能两次踏进同一条河流。", "人不能两次踏进同一条河流。", "河流", "河流"},
+		{"[city] is the capital of [country]", "Paris is the capital of France\nSince 987.", "Paris, France", "Paris, France",
+			"Paris, France"},
+		{"It is […].", "It is Paris.\nSince 987.", "it", "Paris", "it"},
+		{"Pi is about […].", "Pi is about 3.14.", "3.14", "3.14", "3.14"},
+		{"The 35th president was […].", "The 35th president was John F. Kennedy.", "Kennedy", "John F. Kennedy", "Kennedy"},
+		{"arr[0] is the […] element", "arr[0] is the first element", "first", "first", "first"},
+		{"We met […] at noon. [sound: a.mp3]", "We met Ann at noon. [sound: a.mp3]", "Ann", "Ann", "Ann"},
+		{"It was […] degrees", "It was -5 degrees", "-5", "-5", "-5"},
+		{"Where is it [in Europe]?", "In Paris.", "Paris", "In Paris.", "Paris"},
+		{"[…]", "Paris", "Paris", "Paris", "Paris"},
+		{"What is it?", "What is it?", "x", "What is it?", "x"},
+		{"a […] b […] c", "a 1 b", "1", "a 1 b", "1"},
+		{"a […] b", "a  b", "x", "a  b", "x"},
+		{"arr[0] is it", "arr[0] is it", "x", "arr[0] is it", "x"},
+		{"\xff […] is it", "\xff Paris is it", "Paris", "\xff Paris is it", "Paris"},
 	} {
-		if got := HiddenWords(c[0], c[1]); got != c[2] {
-			t.Errorf("%q with %q: %q, want %q", c[0], c[1], got, c[2])
+		if hidden, said := HiddenWords(c[0], c[1], c[2]); hidden != c[3] || said != c[4] {
+			t.Errorf("%q with %q: %q and %q, want %q and %q", c[0], c[1], hidden, said, c[3], c[4])
 		}
 	}
 }
@@ -439,9 +448,14 @@ func TestHiddenWords(t *testing.T) {
 // A card with clozes is judged by its hidden words alone.
 func TestJudgeCloze(t *testing.T) {
 	s := newService(t, storetest.SQLite(t), Profile{}, Options{})
-	j, err := s.Judge(t.Context(), "ada", Recall{Question: "鲁迅的原名是[…]，他是浙江绍兴人。",
-		Answer: "鲁迅的原名是周树人，他是浙江绍兴人。", Recall: "周树人", Lang: i18n.Chinese})
-	if err != nil || j.Grade != GradeName(store.Easy) && j.Grade != GradeName(store.Good) || len(j.Missing) > 0 {
-		t.Errorf("%+v, %v", j, err)
+	for _, c := range [][3]string{
+		{"鲁迅的原名是[…]，他是浙江绍兴人。", "鲁迅的原名是周树人，他是浙江绍兴人。", "周树人"},
+		{"人不能两次踏进同一条[…]。", "人不能两次踏进同一条河流。", "人不能两次踏进同一条河流"},
+		{"Pi is about […].", "Pi is about 3.14.", "3.14"},
+	} {
+		j, err := s.Judge(t.Context(), "ada", Recall{Question: c[0], Answer: c[1], Recall: c[2], Lang: i18n.Chinese})
+		if err != nil || j.Grade != GradeName(store.Good) || len(j.Missing) > 0 {
+			t.Errorf("%s: %+v, %v", c[0], j, err)
+		}
 	}
 }

@@ -1,8 +1,11 @@
 package learn
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Chinese and English words are found, within a sentence too, and only in one's own points.
@@ -59,4 +62,39 @@ func TestCharactersThatGrow(t *testing.T) {
 			t.Errorf("%q: whole is %v", unit, whole)
 		}
 	}
+}
+
+// The runs of a text are those of the whole text decomposed, as the words of stored indexes are.
+func FuzzSplitRuns(f *testing.F) {
+	for _, text := range []string{"Ａｂ１ ﬁn Ångström e\u0301t\u0323e\u0307", "주동 ガ が กำ 主动回忆？abc", "x\u0301一\u0301\u0323a\uf900",
+		"½ ① \u1100\u1161\u11a8 \U0001d165"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) || len(text) > 1000 {
+			return
+		}
+		type run struct {
+			text  string
+			dense bool
+		}
+		var got, want []run
+		splitRuns(text, func(r []rune, dense bool) { got = append(got, run{string(r), dense}) })
+		begin := true
+		for _, r := range decompose(text) {
+			dense := isUnspaced(r)
+			switch last := len(want) - 1; {
+			case !dense && r >= utf8.RuneSelf && unicode.Is(unicode.Mn, r):
+			case !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r):
+				begin = true
+			case begin || want[last].dense != dense:
+				want, begin = append(want, run{string(unicode.ToLower(r)), dense}), false
+			default:
+				want[last].text += string(unicode.ToLower(r))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	})
 }
