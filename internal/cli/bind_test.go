@@ -139,8 +139,12 @@ func TestBindShowsTheCode(t *testing.T) {
 	}
 	var out bytes.Buffer
 	d.env[2] = "LANG=zh_CN"
-	if err := (&bindCmd{}).show(newShell(nil, &out, &out, d.env), "parrot", control.Invitation(inv)); err != nil {
+	shown := control.Invitation{Invitation: inv, TakenBy: "glasses-2"}
+	if err := (&bindCmd{}).show(newShell(nil, &out, &out, d.env), "parrot", shown); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "已经绑定了 glasses-2") {
+		t.Errorf("the other glasses are not named:\n%s", out.String())
 	}
 	if !strings.Contains(out.String(), "“绑定 "+inv.Code+"”") || !strings.Contains(out.String(), "█") {
 		t.Errorf("shown as\n%s", out.String())
