@@ -105,8 +105,8 @@ const concurrentSearches = 4
 //
 // PostgreSQL finds words that are frequent together, as the pairs of characters of one word are, in
 // one pass over the newest points that have any of them; the next pass goes on behind it, for the
-// words that are left. When passes no longer help, the newest points of a word could be told only by
-// reading all that have it: a page for each, so that 500 took 5 to 20 ms. So the first that are
+// words that are left. When passes no longer help, the newest points of a word could be told only
+// by reading all that have it: a page for each, so that 500 took 5 to 20 ms. So the first that are
 // found make up the number; these words are searched several at a time.
 func (t Learn) SearchEach(ctx context.Context, person string, words []string, limit int) ([][]int64, error) {
 	s := eachSearch{t: t, person: person, words: words, limit: limit, found: make([][]int64, len(words))}
