@@ -261,7 +261,7 @@ type ranked struct {
 
 // searchWords returns points with words of the query, best first. A word weighs more the fewer
 // points have it. Very frequent words are used only if nothing else finds a point, and are searched
-// in combination if the points found with each are not the same. Function words are searched only
+// in combination if the newest points with each are not the same. Function words are searched only
 // if the others find too few points to rank.
 func (s *Service) searchWords(ctx context.Context, person, query string) ([]ranked, error) {
 	q := parseQuery(query)
@@ -311,8 +311,7 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	return sortRanked(common), nil
 }
 
-// pointsWithWords returns points with each of some words, as [store.Learn.SearchEach] does, and the
-// words that found them.
+// pointsWithWords returns the newest points with each of some words, and the words that found them.
 // Longer words with a prefix take more time to find, so they are searched only if too few points
 // have the word itself.
 func (s *Service) pointsWithWords(ctx context.Context, person string, words []string) ([]string, [][]int64, error) {

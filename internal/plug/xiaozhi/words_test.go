@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The console shows the titles and descriptions of the built-in tools, and
-// the titles of the firmware's, in the reader's language.
+// The console shows the titles and descriptions of the built-in tools, and the titles of the
+// firmware's, in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
 	wordstest.Check(t, append(slices.Clone(builtinTools), videoTool))
 	var firmware []tool.Tool
