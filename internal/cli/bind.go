@@ -61,7 +61,7 @@ func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
 
 const (
 	msgLook    = i18n.Message("Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”")
-	msgOnlyOne = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several (shared).")
+	msgOnlyOne = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several in the settings.")
 	msgLeft    = i18n.Message("%d:%02d left ")
 	msgBound   = i18n.Message("Bound! %s uses %s now.")
 )
