@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -489,7 +490,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if o.Ready != nil {
 		o.Ready(url, base)
 	}
+	ballast := newBallast() // after the start, which fits into less memory
 	err = running.Wait()
+	runtime.KeepAlive(ballast)
 	log.Info("stopped")
 	return err
 }
