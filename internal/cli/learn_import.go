@@ -36,6 +36,7 @@ Examples:
 const (
 	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d unchanged.")
 	msgWouldImport = i18n.Message("Would import (%s): %d added, %d changed, %d unchanged.")
+	msgReadAs      = i18n.Message("The file is in the encoding %s. If characters are wrong, save it as UTF-8.")
 	msgDecksMade   = i18n.Message("New decks: %s")
 	msgImportRow   = i18n.Message("row %d: %s")
 	msgMediaMade   = i18n.Message("New pictures and sounds: %d")
@@ -105,6 +106,13 @@ func (sh *shell) showImported(out *control.LearnImported, dry bool) {
 		sh.say(msgWouldImport, out.Format, out.Added, out.Changed, out.Unchanged)
 	case out.Done:
 		sh.say(msgImported, out.Format, out.Added, out.Changed, out.Unchanged)
+	}
+	if out.Encoding != "" {
+		sh.say(msgReadAs, out.Encoding)
+	}
+	for _, p := range out.Preview {
+		sh.printf("  %s — %s\n", singleLine(plain(short(p.Question, maxHeading))),
+			singleLine(plain(short(p.Answer, maxHeading))))
 	}
 	if len(out.Decks) > 0 && (out.Done || dry) {
 		sh.say(msgDecksMade, plain(join(out.Decks)))

@@ -62,7 +62,8 @@ func TestFiles(t *testing.T) {
 	b := r.SignedInAs(r.Person)
 	const words = "question,answer,tags\nHund?,dog,german\nKatze?,cat,german\n"
 	if p := send(t, r, b, false, "words.csv", words, "deck", "German", "dry",
-		"1"); !p.Contains("It would import: 2 added", "New decks: German") {
+		"1"); !p.Contains("It would import: 2 added", "New decks: German", "The first points, as they were read",
+		"<td>Hund?</td><td>dog</td>") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	if p := send(t, r, b, true, "words.csv", words, "deck", "German"); !p.Contains("Imported: 2 added", "progress") ||
@@ -71,6 +72,10 @@ func TestFiles(t *testing.T) {
 	}
 	if p := send(t, r, b, false, "words.csv", words, "deck",
 		"German"); !p.Contains("Imported: 0 added, 0 changed, 2 as they were") {
+		t.Fatalf("%d: %s", p.Status, p.Text)
+	}
+	gbk := "\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n" // 题目,答案 and 法国,巴黎
+	if p := send(t, r, b, false, "gbk.csv", gbk, "dry", "1"); !p.Contains("encoding GB18030", "法国", "巴黎") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	bad := "question,answer\nMaus?,mouse\n,nobody asks\n"

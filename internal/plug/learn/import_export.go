@@ -40,11 +40,15 @@ type ImportFile struct {
 
 // ImportResult is the result of an import.
 type ImportResult struct {
-	Format    string              `json:"format"`
-	Added     int                 `json:"added"`
-	Changed   int                 `json:"changed"`
-	Unchanged int                 `json:"unchanged"`
-	Media     int                 `json:"media"` // pictures and sounds added
+	Format    string `json:"format"`
+	Added     int    `json:"added"`
+	Changed   int    `json:"changed"`
+	Unchanged int    `json:"unchanged"`
+	Media     int    `json:"media"` // pictures and sounds added
+	// Encoding is that of a text that is not UTF-8, such as GB18030.
+	Encoding string `json:"encoding,omitempty"`
+	// Preview has the first points of the file as they were read, in a dry run.
+	Preview   []ImportPreview     `json:"preview,omitempty"`
 	RowErrors []transfer.RowError `json:"errors"`
 	// Warnings are what was left out, while the rest was imported.
 	Warnings []transfer.RowError `json:"warnings"`
@@ -52,6 +56,17 @@ type ImportResult struct {
 	// Done is false if nothing was imported, because of bad rows or a dry run.
 	Done bool `json:"imported"`
 }
+
+// ImportPreview is a point of a file, its texts cut off after [previewBytes].
+type ImportPreview struct {
+	Question string   `json:"question"`
+	Answer   string   `json:"answer"`
+	Deck     string   `json:"deck,omitempty"` // empty: the default deck
+	Tags     []string `json:"tags,omitempty"`
+}
+
+// previewPoints is how many points of a file a dry run shows.
+const previewPoints, previewBytes = 5, 300
 
 // Localize translates the errors of the rows.
 func (i *ImportResult) Localize(l i18n.Lang) {
@@ -178,7 +193,7 @@ func (in *importRun) run(ctx context.Context) error {
 		Decks:  func(d transfer.Deck) error { return in.deck(ctx, d) },
 		Types:  func(t store.NoteType) error { return in.noteType(ctx, t) },
 		Media:  func(m transfer.Media) error { return in.media(ctx, m) },
-		Source: in.source,
+		Source: in.source, Encoding: func(name string) { in.result.Encoding = name },
 	}, func(item transfer.Item) error { return in.item(ctx, item) })
 	list := &in.result.RowErrors
 	if transfer.IsPackage(in.f.Format) {
@@ -323,6 +338,10 @@ func (in *importRun) item(ctx context.Context, item transfer.Item) error {
 		return nil
 	}
 	item.Tags = tags
+	if in.f.DryRun && len(in.result.Preview) < previewPoints {
+		in.result.Preview = append(in.result.Preview, ImportPreview{truncateBytes(item.Question, previewBytes),
+			truncateBytes(item.Answer, previewBytes), item.Deck, item.Tags})
+	}
 	if item.ID == "" && item.Origin == "" {
 		item.Origin = in.textOrigin(&item)
 	}

@@ -22,8 +22,7 @@ const (
 	msgMisplaced  = i18n.Message("at byte %d there is a %s in a place where it cannot be")
 	msgNoJSON     = i18n.Message("it is neither a JSON object nor an array")
 	msgNoArray    = i18n.Message("at byte %d an array should begin")
-	msgUTF16      = i18n.Message("its encoding is UTF-16; %s")
-	msgGB18030    = i18n.Message("its encoding seems to be GB18030 (GBK, as Chinese Excel writes it); %s")
+	msgLargeCoded = i18n.Message("it is larger than %d MiB and not UTF-8; %s")
 	msgNoUTF8     = i18n.Message("its encoding is not UTF-8; %s")
 	msgSaveAsUTF8 = i18n.Message(`save it as UTF-8; Excel calls that "CSV UTF-8"`)
 

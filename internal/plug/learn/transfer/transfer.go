@@ -161,6 +161,8 @@ type ReadOptions struct {
 	Temp string
 	// Progress is called repeatedly with the amount read, in bytes or in cards.
 	Progress func(done, total int)
+	// Encoding is called with the name of the encoding if a file of text is not UTF-8.
+	Encoding func(name string)
 	// Decks is called for each deck with settings, before the items, and Types for each note type.
 	Decks func(Deck) error
 	Types func(store.NoteType) error
@@ -240,7 +242,7 @@ func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadO
 			return nil, err
 		}
 		if format = Detect("", head[:n]); format == "" {
-			if err := checkText(ctx, r, size); err != nil {
+			if _, _, _, err := toUTF8(ctx, r, size); err != nil {
 				return nil, err
 			}
 			return nil, unreadable(msgUnknown)
@@ -266,8 +268,12 @@ func (in *itemReader) read(format string, r io.ReaderAt, size int64) error {
 	if read == nil {
 		return msgQuoted.Errorf(ErrFormat, format)
 	}
-	if err := checkText(in.ctx, r, size); err != nil {
+	r, size, name, err := toUTF8(in.ctx, r, size)
+	if err != nil {
 		return err
+	}
+	if name != "" && in.o.Encoding != nil {
+		in.o.Encoding(name)
 	}
 	return read(r, size)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"patchbay/internal/store"
 )
@@ -168,7 +169,7 @@ func TestDetect(t *testing.T) {
 		{"x.csv", "id,knowledge_point_id,user_id,review_date\n", Rows},
 		{"x.csv", "id,user_id,question,answer,created_at\n", Rows},
 		{"x.csv", "a,b\n", CSV}, {"", "question,answer\n", CSV}, {"x.txt", "#separator:tab\n#html:true\nq\ta", CSV},
-		{"notes.txt", "a\tb\n", CSV}, {"", "\xff\xfeq\x00", CSV},
+		{"notes.txt", "a\tb\n", CSV}, {"", "\xff\xfeq\x00", ""},
 		{"x.md", "", Markdown}, {"x.txt", "# D\n## q\na", Markdown}, {"", "Q: x\nA: y", Markdown},
 		{"", "x :: y", Markdown}, {"", "问题,答案\n", CSV},
 		{"collection.anki2", "", Anki}, {"", "SQLite format 3\x00", Anki}, {"x.db", "SQLite format 2", ""},
@@ -180,28 +181,56 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// Spreadsheets write other encodings than UTF-8, in China GBK.
 func TestEncodings(t *testing.T) {
 	ascii := strings.Repeat("question,answer,deck\nq,a,d\n", 20000)
-	for _, c := range []struct{ text, says string }{
-		{"question,answer\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030"}, // 法国,巴黎
-		{ascii + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030"},
-		{"\xff\xfeq\x00,\x00a\x00", "UTF-16"},
-		{"question,answer\ncaf\xe9,\xe9 \n", "not UTF-8"},
-		{ascii + "caf\xe9", "seems to be GB18030"}, // the end may be a split character
-		{"\x81\x30\x81\x30,x", "GB18030"},
+	for _, c := range []struct{ text, encoding, question, answer string }{
+		{"question,answer\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030", "法国", "巴黎"},
+		{"\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\r\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\r\n", "GB18030", "法国", "巴黎"}, // 题目,答案
+		{ascii + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030", "法国", "巴黎"},
+		{"q,a\n\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2\x81\x30\x84\x36,\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2", "GB18030", "第一个国家¥",
+			"第一个国家"},
+		{"\xff\xfe" + string(utf16le("question\tanswer\r\n法国\t巴黎\r\n")), "UTF-16", "法国", "巴黎"},
+		{"question,answer\n法国,巴黎\n", "", "法国", "巴黎"},
 	} {
-		if _, _, err := read(t, CSV, c.text, ReadOptions{}); !errors.Is(err, ErrUnreadable) ||
-			!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "UTF-8") {
-			t.Errorf("%.40q: %v, want %q", c.text, err, c.says)
+		got := ""
+		items, bad, err := read(t, CSV, c.text, ReadOptions{Encoding: func(name string) { got = name }})
+		if err != nil || len(bad) > 0 || got != c.encoding {
+			t.Errorf("%.40q: encoding %q, want %q; %v %v", c.text, got, c.encoding, bad, err)
+			continue
+		}
+		if last := items[len(items)-1]; last.Question != c.question || last.Answer != c.answer {
+			t.Errorf("%.40q: %q %q", c.text, last.Question, last.Answer)
+		}
+		if f := Detect("list.txt", []byte(c.text)[:min(len(c.text), 64<<10)]); f != CSV {
+			t.Errorf("%.40q is detected as %q", c.text, f)
+		}
+	}
+	for _, text := range []string{
+		"question,answer\ncaf\xe9,\xe9 \n", "question,answer\nf\xfcr wen,dich\n", "q,a\nT\xfcr,gro\xdfe T\xfcr\n",
+		ascii + "caf\xe9", // its last byte may begin a character
+		"q,a\n\xb7\xa8\xb9\xfa\xff,x",
+		"q,a\n" + strings.Repeat("\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", maxDecoded/8),
+	} {
+		if _, _, err := read(t, CSV, text, ReadOptions{}); !errors.Is(err, ErrUnreadable) ||
+			!strings.Contains(err.Error(), "not UTF-8") || !strings.Contains(err.Error(), "CSV UTF-8") {
+			t.Errorf("%.40q: %v", text, err)
 		}
 	}
 	// Characters at buffer boundaries stay whole.
 	for shift := range 4 {
 		text := strings.Repeat("x", shift) + strings.Repeat("汉字🎌", 60000)
-		if err := checkText(t.Context(), strings.NewReader(text), int64(len(text))); err != nil {
-			t.Errorf("shifted by %d: %v", shift, err)
+		if at, err := notUTF8(t.Context(), strings.NewReader(text), int64(len(text))); err != nil || at >= 0 {
+			t.Errorf("shifted by %d: %d, %v", shift, at, err)
 		}
 	}
+}
+
+func utf16le(text string) (out []byte) {
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = append(out, byte(unit), byte(unit>>8))
+	}
+	return out
 }
 
 func TestAnkiRoundTrip(t *testing.T) {
