@@ -62,7 +62,8 @@ func hint(v *page.Visit, f *Field) string {
 	return strings.Join(parts, " ")
 }
 
-// optionLabel returns the label of an option; true and false become yes and no.
+// optionLabel returns the label of an option in the reader's language; true and false become yes and
+// no.
 func optionLabel(v *page.Visit, o Option) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
@@ -70,7 +71,7 @@ func optionLabel(v *page.Visit, o Option) string {
 	case o.Value == "false" && o.Label == "false":
 		return v.Text(msgNo)
 	}
-	return o.Label
+	return toolwords.Translate(v.Lang, o.Label)
 }
 
 // displayValue returns the position of a slider: the middle if there is no value.

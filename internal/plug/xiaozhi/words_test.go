@@ -8,10 +8,12 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The console shows the titles and descriptions of the built-in tools, and the titles of the
-// firmware's, in the reader's language.
+// The console shows the titles, descriptions and arguments of the built-in tools, and the titles of
+// the firmware's, in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
-	wordstest.Check(t, append(slices.Clone(builtinTools), videoTool))
+	own := append(slices.Clone(builtinTools), videoTool)
+	wordstest.Check(t, own)
+	wordstest.CheckArguments(t, own)
 	var firmware []tool.Tool
 	for name, title := range firmwareTitles {
 		firmware = append(firmware, tool.Tool{Name: name, Title: title})

@@ -29,6 +29,28 @@ func Check(t *testing.T, list []tool.Tool) {
 	}
 }
 
+// CheckArguments fails the test for names of arguments and values to choose from that have no
+// translation.
+func CheckArguments(t *testing.T, list []tool.Tool) {
+	t.Helper()
+	for i := range list {
+		var schema struct {
+			Properties map[string]struct{ Enum []any }
+		}
+		if err := json.Unmarshal(list[i].Input, &schema); err != nil {
+			t.Errorf("%s: %v", list[i].Name, err)
+		}
+		for name, p := range schema.Properties {
+			for _, word := range append(p.Enum, name) {
+				word, isText := word.(string)
+				if zh := toolwords.Translate(i18n.Chinese, word); isText && !chinese(zh) {
+					t.Errorf("%s: %q has no Chinese translation", list[i].Name, word)
+				}
+			}
+		}
+	}
+}
+
 // Texts returns the texts of a tool for people: its title and description, and those of its
 // arguments.
 func Texts(t *tool.Tool) (texts []string) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -8,11 +9,17 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The console shows the descriptions of the firmware's own tools in the reader's language.
+// The console shows the descriptions and arguments of the firmware's own tools in the reader's
+// language.
 func TestToolsInBothLanguages(t *testing.T) {
-	var list []tool.Tool
+	var list, arguments []tool.Tool
 	for _, own := range slices.Concat(standardTools, []Tool{cameraTool}, userTools()) {
 		list = append(list, tool.Tool{Name: own.Name, Description: own.Description})
+		for _, arg := range own.Args {
+			arguments = append(arguments, tool.Tool{Name: own.Name,
+				Input: fmt.Appendf(nil, `{"properties":{%q:{}}}`, arg.Name)})
+		}
 	}
+	wordstest.CheckArguments(t, arguments)
 	wordstest.Check(t, list)
 }
