@@ -60,8 +60,9 @@ func (s *Service) InvitedPerson(ctx context.Context, secret string,
 
 // AcceptInvitation sets the password of the person who is invited by a link, which ends, and signs
 // the browser in. The token is empty if the person has to sign in anyway, because a password is not
-// enough for them. The error is as with [Service.InvitedPerson], or one of [CheckPassword].
-func (s *Service) AcceptInvitation(ctx context.Context, secret, password string, by Browser) (token string,
+// enough for them. The time zone is that of the browser; it becomes the person's unless they have
+// one or it is unknown. The error is as with [Service.InvitedPerson], or one of [CheckPassword].
+func (s *Service) AcceptInvitation(ctx context.Context, secret, password, zone string, by Browser) (token string,
 	p store.Person, err error) {
 	if p, _, err = s.InvitedPerson(ctx, secret, by); err != nil {
 		return "", p, err
@@ -78,6 +79,12 @@ func (s *Service) AcceptInvitation(ctx context.Context, secret, password string,
 		return "", p, ErrNotInvited
 	case err != nil:
 		return "", p, fmt.Errorf("accept an invitation: %w", err)
+	}
+	if p.Zone == "" && isZone(zone) {
+		p.Zone = zone
+		if err := s.SetProfile(ctx, p); err != nil {
+			return "", p, err
+		}
 	}
 	steps, err := s.SecondSteps(ctx, p.ID)
 	if err != nil || steps.Any() {

@@ -80,7 +80,8 @@ func (s *Server) acceptInvitation(v *page.Visit) {
 		s.showWelcome(v, http.StatusForbidden, nil)
 		return
 	}
-	token, p, err := s.Accounts.AcceptInvitation(v.Context(), v.PathValue("secret"), v.FormValue("password"), s.browser(v))
+	token, p, err := s.Accounts.AcceptInvitation(v.Context(), v.PathValue("secret"), v.FormValue("password"),
+		v.FormValue("zone"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrNotInvited):
 		s.showWelcome(v, http.StatusNotFound, nil)

@@ -62,8 +62,8 @@ func hint(v *page.Visit, f *Field) string {
 	return strings.Join(parts, " ")
 }
 
-// optionLabel returns the label of an option in the reader's language; true and false become yes and
-// no.
+// optionLabel returns the label of an option in the reader's language; true and false become yes
+// and no.
 func optionLabel(v *page.Visit, o Option) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
