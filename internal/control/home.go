@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 const (
 	msgNotForMachines = i18n.Message("This is about what is somebody's own: use a key of that person.")
-	msgNoGuide        = i18n.Message("There is no guide %s; there are glasses, board and agent.")
+	msgNoGuide        = i18n.Message("There is no guide %s; there are glasses, board, agent and program.")
 )
 
 // maxOverviewRecords limits the latest turns and calls of the overview.
@@ -206,6 +207,7 @@ const (
 	GuideGlasses = "glasses"
 	GuideBoard   = "board"
 	GuideAgent   = "agent"
+	GuideProgram = "program"
 )
 
 // SetupPathRef identifies a path through the setup guide.
@@ -232,6 +234,7 @@ type LastActivity struct {
 const (
 	SignTurn   = "turn"   // a bot was asked, or answered
 	SignKey    = "key"    // a key was used
+	SignMade   = "made"   // a key was made
 	SignDevice = "device" // a device called home
 	SignCode   = "code"   // a device shows a pairing code
 	SignBot    = "bot"    // a bot has connected
@@ -254,6 +257,8 @@ func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (
 		return s.boardActivity(ctx, c)
 	case GuideAgent:
 		return s.agentActivity(ctx, c)
+	case GuideProgram:
+		return s.programActivity(ctx, c)
 	}
 	return LastActivity{}, problem.New(problem.NotFound, msgNoGuide, in.Path)
 }
@@ -355,3 +360,27 @@ func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, er
 
 // maxActivityPeers limits the nodes that are checked for activity.
 const maxActivityPeers = 50
+
+// programActivity returns the last use of a program's key, made by hand or by signing in, or else
+// the newest such key.
+func (s *Service) programActivity(ctx context.Context, c Caller) (LastActivity, error) {
+	keys, err := s.Hub.Store.Keys.ByPerson(ctx, c.Person)
+	if err != nil {
+		return LastActivity{}, err
+	}
+	var out LastActivity
+	for _, k := range keys {
+		one := LastActivity{AlmostThere: true, At: k.Created, Kind: SignMade, Name: k.Name}
+		if !k.Used.IsZero() {
+			one = LastActivity{Arrived: true, At: k.Used, Kind: SignKey, Name: k.Name}
+		}
+		newer := one.Arrived == out.Arrived && one.At.After(out.At) || one.Arrived && !out.Arrived
+		if newer && k.Revoked.IsZero() && slices.ContainsFunc(k.Scopes, callsTools) {
+			out = one
+		}
+	}
+	return out, nil
+}
+
+// callsTools reports whether programs call tools with a scope.
+func callsTools(scope string) bool { return scope == account.ScopeMCP || scope == account.ScopeLearn }

@@ -30,6 +30,7 @@ var setupPaths = []setupPath{
 	{control.GuideGlasses, msgGlasses, msgGlassesTold, mapIcons[control.MapGlasses], msgGlassesWait},
 	{control.GuideBoard, msgBoard, msgBoardTold, mapIcons[control.MapBoard], msgBoardWait},
 	{control.GuideAgent, msgAgent, msgAgentTold, mapIcons[control.MapBot], msgAgentWait},
+	{control.GuideProgram, msgPrograms, msgProgramsTold, "M4 5h16v14H4zM8 10l3 2.5-3 2.5M13 15h4", msgProgramWait},
 }
 
 // botsShown is the number of bots that a setup path offers.
@@ -142,6 +143,18 @@ func pluginCommands(v *page.Visit) string {
 	return strings.Join(connector.Commands(v.BaseURL(), "KEY"), "\n")
 }
 
+// programAddress is where AI programs connect.
+func programAddress(v *page.Visit) string { return v.BaseURL() + "/mcp" }
+
+// claudeCommand and cursorSettings add the server to two widespread programs, which sign in.
+func claudeCommand(v *page.Visit) string {
+	return "claude mcp add --scope user --transport http patchbay " + programAddress(v)
+}
+
+func cursorSettings(v *page.Visit) string {
+	return `{"mcpServers": {"patchbay": {"url": "` + programAddress(v) + `"}}}`
+}
+
 // lastActivityText describes the last activity of a setup path.
 func lastActivityText(v *page.Visit, w setupPath, s control.LastActivity) string {
 	switch s.Kind {
@@ -151,7 +164,12 @@ func lastActivityText(v *page.Visit, w setupPath, s control.LastActivity) string
 		}
 		return v.Text(msgCameAnswer, s.Name)
 	case control.SignKey:
+		if w.name == control.GuideProgram {
+			return v.Text(msgCameProgram, s.Name)
+		}
 		return v.Text(msgCameKey, s.Name)
+	case control.SignMade:
+		return v.Text(msgMadeKey, s.Name)
 	case control.SignDevice:
 		return v.Text(msgCameDevice, s.Name)
 	case control.SignCode:

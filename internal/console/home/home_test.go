@@ -46,13 +46,13 @@ func ask(t *testing.T, r *consoletest.Rig, b store.Bot, channel string) {
 	}
 }
 
-// A person who has nothing yet is sent to the guide, which has three setup paths.
+// A person who has nothing yet is sent to the guide, which has four setup paths.
 func TestGuide(t *testing.T) {
 	r := newRig(t, control.Options{PublicURL: "https://board.example.org/"})
 	ada := r.SignedInAs(r.Person)
 	p := ada.Get("/")
 	if p.Path != "/guide" || !p.Contains("Hello, ada", `href="/guide/glasses"`, `href="/guide/board"`,
-		`href="/guide/agent"`, `<a href="/bots/new">A first answer</a>`) || p.Contains("Follow") {
+		`href="/guide/agent"`, `href="/guide/program"`, `<a href="/bots/new">A first answer</a>`) || p.Contains("Follow") {
 		t.Fatalf("%s: %s", p.Path, p.Text)
 	}
 	for path, want := range map[string][]string{
@@ -61,6 +61,9 @@ func TestGuide(t *testing.T) {
 			"without a speech engine it repeats what it hears", "aloud if there is a speech engine"},
 		"agent": {"connection https://KEY@board.example.org", "/bots/new?kind=openai", "/bots/new?kind=connector",
 			"--host board.example.org --port 443 --tls", "Waiting for the first connection"},
+		"program": {"--transport http patchbay https://board.example.org/mcp<", "/keys/new?scope=mcp",
+			`{&#34;mcpServers&#34;: {&#34;patchbay&#34;: {&#34;url&#34;: &#34;https://board.example.org/mcp&#34;}}}`,
+			"Waiting for the first call"},
 	} {
 		if p := ada.Get("/guide/" + path); p.Status != http.StatusOK || !p.Contains(want...) ||
 			p.Contains("cannot reach this address") {
@@ -261,6 +264,16 @@ func TestSigns(t *testing.T) {
 	detach()
 	light(ada, "agent", "It works!", plugin.Name+" has connected")
 	light(bob, "agent", "Waiting for the first connection")
+
+	light(ada, "program", "Waiting for the first call")
+	secret = r.Key(t, account.NewKey{Name: "Cursor", Scopes: []string{account.ScopeMCP}})
+	light(ada, "program", "Has it worked?", "There is the key Cursor, and no program has used it yet")
+	if _, err := r.Accounts.Authenticate(t.Context(), secret, account.ScopeMCP); err != nil {
+		t.Fatal(err)
+	}
+	r.Key(t, account.NewKey{Name: "unused", Scopes: []string{account.ScopeMCP}})
+	light(ada, "program", "It works!", "Cursor was here")
+	light(bob, "program", "Waiting for the first call")
 	if p := ada.Get("/guide"); strings.Count(p.Text, "not connected yet") != 0 {
 		t.Error(p.Text)
 	}

@@ -14,6 +14,7 @@ var manualPages = map[string]struct{ page, anchor string }{
 	"/guide/glasses":     {"start-glasses", ""},
 	"/guide/board":       {"start-board", ""},
 	"/guide/agent":       {"openclaw", ""},
+	"/guide/program":     {"start-programs", ""},
 	"/talk":              {"voice", ""},
 	"/bots":              {"bots", ""},
 	"/bots/*/bind":       {"binding", ""},
