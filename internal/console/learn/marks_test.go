@@ -1,6 +1,8 @@
 package learn_test
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -316,4 +318,27 @@ func TestFlagMenu(t *testing.T) {
 	b.Press("\r")
 	b.WaitText(".flag3", "Flag 3")
 	b.WaitText("textarea[name='recall']", "half of it")
+}
+
+// A model that fails to judge can be asked again.
+func TestJudgedAgain(t *testing.T) {
+	r := newRig(t)
+	answers := []error{errors.New("no answer"), nil}
+	r.points.Model = func(context.Context, string, learning.Prompt) (string, error) {
+		err := answers[0]
+		answers = answers[1:]
+		return `{"score":90,"right":["Paris"],"missing":[],"wrong":[],"advice":"","verdict":"Right"}`, err
+	}
+	r.add(t, r.Person.ID, learning.Draft{Question: "The capital of France?", Answer: "Paris"})
+	b := r.SignedInAs(r.Person)
+	p := b.Get("/learn/review")
+	p = b.Post("/learn/review/reveal", append(form(t, p, "/learn/review/reveal"), "recall", "it is Paris")...)
+	p = b.Post("/learn/review/judge", append(form(t, p, "/learn/review/judge"), "recall", "it is Paris")...)
+	if !p.Contains(`class="note warn"`, "Only the words were compared", "Have it judged again") {
+		t.Fatalf("%d: %s", p.Status, p.Text)
+	}
+	p = b.Post("/learn/review/judge", append(form(t, p, "/learn/review/judge"), "recall", "it is Paris")...)
+	if !p.Contains("90") || p.Contains("Only the words were compared", "Have it judged again") || len(answers) > 0 {
+		t.Fatalf("%d: %s", p.Status, p.Text)
+	}
 }

@@ -86,6 +86,7 @@ const (
 	msgRight       = i18n.Message("Right:")
 	msgMissing     = i18n.Message("Missing:")
 	msgWrong       = i18n.Message("Wrong:")
+	msgJudgeAgain  = i18n.Message("Have it judged again")
 	msgWordsOnly   = i18n.Message("Only the words were compared: %s")
 
 	msgPause       = i18n.Message("A short break")

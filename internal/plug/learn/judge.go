@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,8 @@ type Judgement struct {
 	By       string `json:"judged_by"` // [ByModel] or [ByComparison]
 	// Why explains to a person why no model judged; empty if one did.
 	Why string `json:"note,omitempty"`
+	// Failed reports whether a model was asked and gave no judgement. It may give one if asked again.
+	Failed bool `json:"-"`
 }
 
 const (
@@ -153,6 +156,7 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 		return nil, gone
 	}
 	j.Why = noModelReason(err, in.Lang)
+	j.Failed = !errors.Is(err, errModelDisabled) && !errors.Is(err, ErrNoModel)
 	j.Analysis += "\n" + msgCompare.In(in.Lang, j.Why)
 	return j, nil
 }

@@ -191,7 +191,7 @@ func TestNoJudge(t *testing.T) {
 			s := newService(t, storetest.SQLite(t), Profile{Bot: test.bot}, o)
 			j := judged(t, s, in)
 			if j.By != ByComparison || j.Why != test.why.In(i18n.English) || j.Grade != "good" ||
-				!strings.Contains(j.Analysis, j.Why) {
+				!strings.Contains(j.Analysis, j.Why) || j.Failed != (test.why != msgNoModel && test.why != msgOff) {
 				t.Errorf("got %+v", j)
 			}
 			if test.bot == "none" && len(test.model.asked) != 0 {
