@@ -48,7 +48,8 @@ type Judgement struct {
 	By       string `json:"judged_by"` // [ByModel] or [ByComparison]
 	// Why explains to a person why no model judged; empty if one did.
 	Why string `json:"note,omitempty"`
-	// Failed reports whether a model was asked and gave no judgement. It may give one if asked again.
+	// Failed reports whether a model was asked and gave no judgement. It may give one if asked
+	// again.
 	Failed bool `json:"-"`
 }
 
