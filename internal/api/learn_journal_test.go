@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/console/toolwords"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 )
 
 // learnLeavesNoRow are operations of Learn that are no GET and leave no row, and why.
@@ -87,6 +90,15 @@ func TestEveryChangeOfLearnLeavesARow(t *testing.T) {
 		}
 		pattern, _, _ := strings.Cut(c.pattern, "?")
 		tried[pattern] = true
+	}
+	list, err := s.Control.Calls(t.Context(), control.Caller{Person: r.Person.ID, Program: "api"}, control.CallQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list.Calls {
+		if _, ok := toolwords.Lookup(i18n.Chinese, c.Title); !ok {
+			t.Errorf("people see %s, which has the title %q", c.Tool, c.Title)
+		}
 	}
 	for _, o := range s.Operations() {
 		pattern := o.Method + " " + o.Path

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/plug/learn"
 	"patchbay/internal/problem"
 	"patchbay/internal/store"
 )
@@ -161,6 +162,9 @@ func (s *Service) fillTitles(calls []Call) {
 		for i := range calls {
 			if t := tools[calls[i].Tool]; t != nil && calls[i].Person == person {
 				calls[i].Title, calls[i].Kind = t.Tool.Title, t.Provider().Kind
+			}
+			if p := learn.ProviderRef(); calls[i].Provider == p.ID && calls[i].Title == "" {
+				calls[i].Title, calls[i].Kind = learnTitles[calls[i].Tool], p.Kind
 			}
 		}
 	}

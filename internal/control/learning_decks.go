@@ -229,12 +229,19 @@ func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (
 	return out, err
 }
 
-// LearnRenameTag and LearnImport are the names of operations in the audit trail for which there is
-// no tool.
+// Names of operations in the audit trail for which there is no tool.
 const (
 	LearnRenameTag = "rename_tag"
 	LearnImport    = "import"
+	learnExport    = "export"
 )
+
+// learnTitles are their titles.
+var learnTitles = map[string]string{
+	LearnRenameTag: "Rename a tag", LearnImport: "Import knowledge points", learnExport: "Export knowledge points",
+	"save_media": "Save a picture or sound", "delete_media": "Delete a picture or sound",
+	"delete_unused_media": "Delete unused pictures and sounds",
+}
 
 // LearnStatsQuery limits statistics.
 type LearnStatsQuery struct {

@@ -165,7 +165,7 @@ func (p *Learning) Export(ctx context.Context, c Caller, in LearnExport, to io.W
 	f = LearnFile{Name: "patchbay-learn." + kind[1], Kind: kind[0]}
 	f.Points, err = p.points.Export(ctx, c.Person, learn.ExportOptions{Format: in.Format, Deck: in.Deck,
 		Newest: in.Generation == GenerationNewest, NoMedia: in.NoMedia}, to)
-	p.s.Hub.RecordCall(c.by(), learn.ProviderRef(), "export", nil, nil, err, began)
+	p.s.Hub.RecordCall(c.by(), learn.ProviderRef(), learnExport, nil, nil, err, began)
 	return f, LearnError(err)
 }
 

@@ -16,7 +16,7 @@ type Group struct {
 const (
 	msgStart     = i18n.Message("In five minutes")
 	msgUse       = i18n.Message("How to")
-	msgRun       = i18n.Message("Run it")
+	msgRun       = i18n.Message("manual\x04Run it")
 	msgReference = i18n.Message("Reference")
 	msgExplained = i18n.Message("Explanations")
 	msgOthers    = i18n.Message("Other pages")

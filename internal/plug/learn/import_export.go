@@ -40,21 +40,21 @@ type ImportFile struct {
 
 // ImportResult is the result of an import.
 type ImportResult struct {
-	Format    string `json:"format"`
-	Added     int    `json:"added"`
-	Changed   int    `json:"changed"`
-	Unchanged int    `json:"unchanged"`
-	Media     int    `json:"media"` // pictures and sounds added
-	// Encoding is that of a text that is not UTF-8, such as GB18030.
-	Encoding string `json:"encoding,omitempty"`
-	// Preview has the first points of the file as they were read, in a dry run.
-	Preview   []ImportPreview     `json:"preview,omitempty"`
+	Format    string              `json:"format"`
+	Added     int                 `json:"added"`
+	Changed   int                 `json:"changed"`
+	Unchanged int                 `json:"unchanged"`
+	Media     int                 `json:"media"` // pictures and sounds added
 	RowErrors []transfer.RowError `json:"errors"`
 	// Warnings are what was left out, while the rest was imported.
 	Warnings []transfer.RowError `json:"warnings"`
 	Decks    []string            `json:"decks"` // created, or in a dry run, to be created
 	// Done is false if nothing was imported, because of bad rows or a dry run.
 	Done bool `json:"imported"`
+	// Encoding is that of a text that is not UTF-8, such as GB18030.
+	Encoding string `json:"encoding,omitempty"`
+	// Preview has the first points of the file as they were read, in a dry run.
+	Preview []ImportPreview `json:"preview,omitempty"`
 }
 
 // ImportPreview is a point of a file, its texts cut off after [previewBytes].
