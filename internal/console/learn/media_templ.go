@@ -216,7 +216,7 @@ func mediaView(v *page.Visit, l *mediaList) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(l.Files) == 0 {
-				templ_7745c5c3_Err = page.Empty(v.Text(msgMediaNone), v.Text(msgMediaHint)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.Empty(v.Text(msgMediaNone), "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
