@@ -98,7 +98,7 @@ func (t *cluster) memory(ctx context.Context) (m memory, err error) {
 		if err != nil {
 			return m, err
 		}
-		m.live += numbers["go_memstats_next_gc_bytes"] / 2 // half of it is live with GOGC=100
+		m.live += numbers["go_memstats_next_gc_bytes"]/2 - 24<<20 // half of it is live with GOGC=100, with the ballast
 		m.goroutines += numbers["go_goroutines"]
 	}
 	return m, nil

@@ -74,17 +74,14 @@ func (s *Service) AcceptInvitation(ctx context.Context, secret, password, zone s
 	if err != nil {
 		return "", p, err
 	}
-	switch err := s.db.Invitations.Accept(ctx, seal.Hash(secret), hash, s.now()); {
+	if !isZone(zone) {
+		zone = ""
+	}
+	switch err := s.db.Invitations.Accept(ctx, seal.Hash(secret), hash, zone, s.now()); {
 	case errors.Is(err, store.ErrNotFound): // somebody else was faster
 		return "", p, ErrNotInvited
 	case err != nil:
 		return "", p, fmt.Errorf("accept an invitation: %w", err)
-	}
-	if p.Zone == "" && isZone(zone) {
-		p.Zone = zone
-		if err := s.SetProfile(ctx, p); err != nil {
-			return "", p, err
-		}
 	}
 	steps, err := s.SecondSteps(ctx, p.ID)
 	if err != nil || steps.Any() {

@@ -36,7 +36,7 @@ Examples:
 const (
 	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d unchanged.")
 	msgWouldImport = i18n.Message("Would import (%s): %d added, %d changed, %d unchanged.")
-	msgReadAs      = i18n.Message("The file is in the encoding %s. If characters are wrong, save it as UTF-8.")
+	msgReadAs      = i18n.Message("The file was read as %s. If characters are wrong, save it as UTF-8.")
 	msgDecksMade   = i18n.Message("New decks: %s")
 	msgImportRow   = i18n.Message("row %d: %s")
 	msgMediaMade   = i18n.Message("New pictures and sounds: %d")

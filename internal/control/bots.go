@@ -123,13 +123,20 @@ func found(c Caller, ref string, b store.Bot, err error) (store.Bot, error) {
 	return b, nil
 }
 
+const msgSharedFails = i18n.Message("something is wrong with it; tell %s, who owns it")
+
 // seen is status for a caller, who sees little of a bot that is shared.
 func (s *Service) seen(c Caller, b store.Bot, people map[string]string) BotStatus {
 	out := s.status(b, c.Lang)
 	if isShared(c, b) {
 		shown := store.Bot{Number: b.Number, Owner: b.Owner, Name: b.Name, Kind: b.Kind, Description: b.Description,
-			Created: b.Created}
-		out = BotStatus{Bot: shown, Online: out.Online, Shared: true}
+			Created: b.Created, Seen: b.Seen}
+		shared := BotStatus{Bot: shown, Online: out.Online, Shared: true, Health: Health{LastSeen: out.LastSeen,
+			Reconnecting: out.Reconnecting, State: out.State}}
+		if out.Problem != "" { // the cause may name what is the owner's own
+			shared.Problem = msgSharedFails.In(c.Lang, people[b.Owner])
+		}
+		out = shared
 	}
 	out.OwnerName = people[b.Owner]
 	return out

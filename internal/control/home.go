@@ -369,18 +369,24 @@ func (s *Service) programActivity(ctx context.Context, c Caller) (LastActivity, 
 		return LastActivity{}, err
 	}
 	var out LastActivity
+	now := time.Now()
 	for _, k := range keys {
+		if !k.Revoked.IsZero() || !k.Expires.IsZero() && k.Expires.Before(now) || !isOfAssistant(k.Scopes) {
+			continue
+		}
 		one := LastActivity{AlmostThere: true, At: k.Created, Kind: SignMade, Name: k.Name}
 		if !k.Used.IsZero() {
 			one = LastActivity{Arrived: true, At: k.Used, Kind: SignKey, Name: k.Name}
 		}
-		newer := one.Arrived == out.Arrived && one.At.After(out.At) || one.Arrived && !out.Arrived
-		if newer && k.Revoked.IsZero() && slices.ContainsFunc(k.Scopes, callsTools) {
+		if one.Arrived == out.Arrived && one.At.After(out.At) || one.Arrived && !out.Arrived {
 			out = one
 		}
 	}
 	return out, nil
 }
 
-// callsTools reports whether programs call tools with a scope.
-func callsTools(scope string) bool { return scope == account.ScopeMCP || scope == account.ScopeLearn }
+// isOfAssistant reports whether AI programs use keys with some scopes. What glasses use is theirs.
+func isOfAssistant(scopes []string) bool {
+	return !slices.Contains(scopes, account.ScopeLingzhu) &&
+		(slices.Contains(scopes, account.ScopeMCP) || slices.Contains(scopes, account.ScopeLearn))
+}

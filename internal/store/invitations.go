@@ -58,7 +58,7 @@ func (t Invitations) Open(ctx context.Context, now time.Time) (map[string]Invita
 
 // Accept deletes an invitation and sets the password of its person, ending what
 // [SignIns.RemoveOthers] ends. It returns [ErrNotFound] if it is gone or has expired.
-func (t Invitations) Accept(ctx context.Context, hash, password string, now time.Time) error {
+func (t Invitations) Accept(ctx context.Context, hash, password, zone string, now time.Time) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		var person string
 		if err := tx.QueryRowContext(ctx, `DELETE FROM invitations WHERE hash = $1 AND expires_at > $2 RETURNING person`,
@@ -68,7 +68,12 @@ func (t Invitations) Accept(ctx context.Context, hash, password string, now time
 		if _, err := endSignIns(ctx, tx, person, "", now); err != nil {
 			return err
 		}
-		return changed(tx.ExecContext(ctx, `UPDATE people SET password = $2 WHERE id = $1`, person, password))
+		// Instances read the time zone of people with limits anew.
+		if _, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'tools'`); err != nil {
+			return err
+		}
+		return changed(tx.ExecContext(ctx, `UPDATE people SET password = $2, zone = CASE WHEN password = '' AND zone = ''
+			THEN $3 ELSE zone END WHERE id = $1`, person, password, zone))
 	})
 }
 

@@ -182,13 +182,13 @@ func TestInvitations(t *testing.T) {
 		}
 		save("first")
 		save("second")
-		if err := db.Invitations.Accept(ctx, "first", "x", now); !errors.Is(err, store.ErrNotFound) {
+		if err := db.Invitations.Accept(ctx, "first", "x", "", now); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("one that was replaced: %v", err)
 		}
-		if err := db.Invitations.Accept(ctx, "second", "x", now.Add(time.Hour)); !errors.Is(err, store.ErrNotFound) {
+		if err := db.Invitations.Accept(ctx, "second", "x", "", now.Add(time.Hour)); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("one that has expired: %v", err)
 		}
-		must(t, db.Invitations.Accept(ctx, "second", "hashed", now))
+		must(t, db.Invitations.Accept(ctx, "second", "hashed", "Asia/Tokyo", now))
 		p, err := db.People.ByID(ctx, "kid")
 		if err != nil || p.Password != "hashed" {
 			t.Errorf("the password is %q, %v", p.Password, err)
@@ -196,7 +196,7 @@ func TestInvitations(t *testing.T) {
 		if _, err := db.SignIns.ByID(ctx, "old"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an older sign-in: %v", err)
 		}
-		if err := db.Invitations.Accept(ctx, "second", "x", now); !errors.Is(err, store.ErrNotFound) {
+		if err := db.Invitations.Accept(ctx, "second", "x", "", now); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("one that was used: %v", err)
 		}
 		save("third")

@@ -136,7 +136,8 @@ func TestTools(t *testing.T) {
 	}
 	ada := h.SignedInAs(h.Person)
 	p := ada.Get("/devices/1/tools")
-	if !p.Contains("Tools of this device", "Tools that every device has", `name="arg.volume" type="range"`,
+	if !p.Contains("Tools of this device", "Tools that every device has", `name="arg.volume" type="number"`,
+		`<option value="light">Light</option>`,
 		"not allowed", "You do not allow this tool", "only looks", "can do harm", "Restart the board",
 		">Volume<") ||
 		p.Contains(`action="/devices/1/tools/show"`) || p.Contains(`action="/devices/1/tools/reboot"`) {

@@ -92,6 +92,23 @@ func title(v *page.Visit, l *hub.Listing) string {
 // isFirmwareTool reports whether the device itself announced a tool.
 func isFirmwareTool(l *hub.Listing) bool { return strings.Contains(l.Tool.Name, ".") }
 
+// present adapts how a form is shown, not what it sends: the firmware lists no themes, and a number
+// whose present value is not known is typed, as a slider would begin with a wrong one.
+func present(v *page.Visit, l *hub.Listing, f *schemaform.Form) *schemaform.Form {
+	f.Own = true
+	for i := range f.Fields {
+		switch x := &f.Fields[i]; {
+		case l.Tool.Name == toolTheme && x.Key == "theme" && (x.Value == "" || x.Value == "light" || x.Value == "dark"):
+			x.Kind = schemaform.Choice
+			x.Options = []schemaform.Option{{Label: v.Text(msgThemeLight), Value: "light"},
+				{Label: v.Text(msgThemeDark), Value: "dark"}}
+		case x.Kind == schemaform.Slider && x.Value == "":
+			x.Kind = schemaform.Number
+		}
+	}
+	return f
+}
+
 func (p *pages) tools(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {

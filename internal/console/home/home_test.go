@@ -63,7 +63,7 @@ func TestGuide(t *testing.T) {
 			"--host board.example.org --port 443 --tls", "Waiting for the first connection"},
 		"program": {"--transport http patchbay https://board.example.org/mcp<", "/keys/new?scope=mcp",
 			`{&#34;mcpServers&#34;: {&#34;patchbay&#34;: {&#34;url&#34;: &#34;https://board.example.org/mcp&#34;}}}`,
-			"Waiting for the first call"},
+			"Waiting for a program"},
 	} {
 		if p := ada.Get("/guide/" + path); p.Status != http.StatusOK || !p.Contains(want...) ||
 			p.Contains("cannot reach this address") {
@@ -265,15 +265,15 @@ func TestSigns(t *testing.T) {
 	light(ada, "agent", "It works!", plugin.Name+" has connected")
 	light(bob, "agent", "Waiting for the first connection")
 
-	light(ada, "program", "Waiting for the first call")
+	light(ada, "program", "Waiting for a program")
 	secret = r.Key(t, account.NewKey{Name: "Cursor", Scopes: []string{account.ScopeMCP}})
-	light(ada, "program", "Has it worked?", "There is the key Cursor, and no program has used it yet")
+	light(ada, "program", "Has it worked?", "Cursor may come in, and was not here yet")
 	if _, err := r.Accounts.Authenticate(t.Context(), secret, account.ScopeMCP); err != nil {
 		t.Fatal(err)
 	}
 	r.Key(t, account.NewKey{Name: "unused", Scopes: []string{account.ScopeMCP}})
 	light(ada, "program", "It works!", "Cursor was here")
-	light(bob, "program", "Waiting for the first call")
+	light(bob, "program", "Waiting for a program")
 	if p := ada.Get("/guide"); strings.Count(p.Text, "not connected yet") != 0 {
 		t.Error(p.Text)
 	}

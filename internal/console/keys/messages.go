@@ -77,7 +77,7 @@ const (
 	msgOnce          = i18n.Message("Copy it now: it is not shown again.")
 	msgSecret        = i18n.Message("The key")
 	msgUse           = i18n.Message("How to use it")
-	msgUseTip        = i18n.Message("The key is in what follows already.")
+	msgUseTip        = i18n.Message("The key is in what follows already, except where the program asks for it.")
 	msgUseLater      = i18n.Message("Put the key that you kept in the place of KEY.")
 	msgToKey         = i18n.Message("Look at the key")
 	msgKeptIt        = i18n.Message("I have kept it")

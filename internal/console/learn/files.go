@@ -53,6 +53,7 @@ type upload struct {
 	name string
 	file *os.File
 	size int64
+	now  bool
 
 	Result *learning.ImportResult
 	Wrong  string
@@ -159,6 +160,7 @@ func (p *pages) receive(v *page.Visit, u *upload) error {
 			return problem.New(problem.Invalid, msgBrokeOff).Because(err)
 		}
 	}
+	u.DryRun = u.DryRun && !u.now
 	if u.file == nil || u.size == 0 {
 		return problem.New(problem.Invalid, msgNoFile)
 	}
@@ -194,6 +196,8 @@ func (p *pages) part(u *upload, part *multipart.Part) error {
 		u.Deck = value
 	case "dry":
 		u.DryRun = value != ""
+	case "now": // of the button below a preview, whose form still says "dry"
+		u.now = true
 	case "skip":
 		u.SkipBad = value != ""
 	}

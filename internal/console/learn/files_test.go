@@ -75,7 +75,7 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	gbk := "\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n" // 题目,答案 and 法国,巴黎
-	if p := send(t, r, b, false, "gbk.csv", gbk, "dry", "1"); !p.Contains("encoding GB18030", "法国", "巴黎") {
+	if p := send(t, r, b, false, "gbk.csv", gbk, "dry", "1"); !p.Contains("The file was read as GBK (GB18030)", "法国", "巴黎") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	bad := "question,answer\nMaus?,mouse\n,nobody asks\n"

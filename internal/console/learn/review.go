@@ -139,6 +139,9 @@ func judgedOf(v *page.Visit) *learning.Judgement {
 	if json.Unmarshal([]byte(v.FormValue("judged")), &j) != nil {
 		return nil
 	}
+	if j != nil {
+		j.Failed = v.FormValue("failed") != ""
+	}
 	return j
 }
 

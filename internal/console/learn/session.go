@@ -154,6 +154,9 @@ func (c *card) hidden() url.Values {
 			if text, err := json.Marshal(judged); err == nil {
 				out.Set("judged", string(text))
 			}
+			if judged.Failed {
+				out.Set("failed", "1")
+			}
 		}
 		out.Set("shown", strconv.FormatInt(c.Shown, 10))
 	}

@@ -62,16 +62,26 @@ func hint(v *page.Visit, f *Field) string {
 	return strings.Join(parts, " ")
 }
 
+// word returns what translates the words of a form.
+func word(v *page.Visit, f *Form) func(string) string {
+	return func(text string) string {
+		if !f.Own {
+			return text
+		}
+		return toolwords.Word(v.Lang, text)
+	}
+}
+
 // optionLabel returns the label of an option in the reader's language; true and false become yes
 // and no.
-func optionLabel(v *page.Visit, o Option) string {
+func optionLabel(v *page.Visit, o Option, word func(string) string) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
 		return v.Text(msgYes)
 	case o.Value == "false" && o.Label == "false":
 		return v.Text(msgNo)
 	}
-	return toolwords.Translate(v.Lang, o.Label)
+	return word(o.Label)
 }
 
 // displayValue returns the position of a slider: the middle if there is no value.

@@ -17,6 +17,7 @@ const (
 
 	msgRest      = i18n.Message("Other arguments")
 	msgRestHint  = i18n.Message("What is not listed, as a JSON object; it may stay empty.")
+	msgChoose    = i18n.Message("Choose …")
 	msgNothing   = i18n.Message("(not given)")
 	msgYes       = i18n.Message("yes")
 	msgNo        = i18n.Message("no")

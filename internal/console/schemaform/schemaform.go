@@ -57,6 +57,8 @@ type Form struct {
 	// Rest is a JSON object with arguments that the schema allows without naming them; nil if it
 	// allows none.
 	Rest *Field
+	// Own translates the names of arguments and values: the tool is one of Patchbay's own.
+	Own bool
 }
 
 // Field is one argument.

@@ -49,7 +49,25 @@ func Translate(lang i18n.Lang, text string) string {
 	if m := command.FindStringSubmatch(text); m != nil {
 		return msgCommand.In(lang, m[1])
 	}
+	if lang != i18n.English && mention.MatchString(text) {
+		if own, ok := Lookup(lang, mention.ReplaceAllString(text, "`self.get_device_status`")); ok {
+			return own
+		}
+	}
 	return text
+}
+
+// mention matches the name that the hub gives a tool of the firmware where another one mentions it.
+var mention = regexp.MustCompile("`[^`]*_self_get_device_status`")
+
+// Word returns the name of an argument of one of Patchbay's own tools, or a value to choose from,
+// in a language. Unknown words stay unchanged.
+func Word(lang i18n.Lang, word string) string {
+	m := i18n.Message("argument" + i18n.ContextEnd + word)
+	if _, ok := i18n.Lookup(i18n.Chinese, m); !ok {
+		return word
+	}
+	return m.In(lang)
 }
 
 // Lookup returns a text of a tool in a language; ok is false if it is not one of Patchbay's own.

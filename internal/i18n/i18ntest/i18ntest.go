@@ -21,6 +21,7 @@ const (
 	Help          = "help"          // of the command line
 	Configuration = "configuration" // problems with settings
 	Tools         = "tool"          // titles and descriptions of Patchbay's own tools
+	Arguments     = "argument"      // names of their arguments, and values to choose from
 )
 
 var update = flag.Bool("update-translations", false,
@@ -61,7 +62,7 @@ func Check(t *testing.T, root, context string, texts map[i18n.Message]string) {
 func inContext(m i18n.Message, context string) bool {
 	of, _, found := strings.Cut(string(m), i18n.ContextEnd)
 	if context == "" {
-		return !found || of != Help && of != Configuration && of != Tools
+		return !found || of != Help && of != Configuration && of != Tools && of != Arguments
 	}
 	return found && of == context
 }

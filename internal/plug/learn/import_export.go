@@ -51,7 +51,7 @@ type ImportResult struct {
 	Decks    []string            `json:"decks"` // created, or in a dry run, to be created
 	// Done is false if nothing was imported, because of bad rows or a dry run.
 	Done bool `json:"imported"`
-	// Encoding is that of a text that is not UTF-8, such as GB18030.
+	// Encoding is that of a text that is not UTF-8, such as GBK (GB18030).
 	Encoding string `json:"encoding,omitempty"`
 	// Preview has the first points of the file as they were read, in a dry run.
 	Preview []ImportPreview `json:"preview,omitempty"`

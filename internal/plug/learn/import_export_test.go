@@ -41,7 +41,7 @@ func TestImportCSV(t *testing.T) {
 			t.Errorf("a dry run shows %+v", done.Preview)
 		}
 		gbk := "\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n" // 题目,答案 and 法国,巴黎
-		if done := r.take("ada", "gbk.txt", gbk, func(f *ImportFile) { f.DryRun = true }); done.Encoding != "GB18030" ||
+		if done := r.take("ada", "gbk.txt", gbk, func(f *ImportFile) { f.DryRun = true }); done.Encoding != "GBK (GB18030)" ||
 			len(done.Preview) != 1 || done.Preview[0].Question != "法国" || done.Preview[0].Answer != "巴黎" {
 			t.Errorf("a table that Excel wrote in China: %+v", done)
 		}

@@ -33,6 +33,9 @@ func Check(t *testing.T, list []tool.Tool) {
 // translation.
 func CheckArguments(t *testing.T, list []tool.Tool) {
 	t.Helper()
+	if len(list) == 0 {
+		t.Error("there are no tools")
+	}
 	for i := range list {
 		var schema struct {
 			Properties map[string]struct{ Enum []any }
@@ -43,7 +46,7 @@ func CheckArguments(t *testing.T, list []tool.Tool) {
 		for name, p := range schema.Properties {
 			for _, word := range append(p.Enum, name) {
 				word, isText := word.(string)
-				if zh := toolwords.Translate(i18n.Chinese, word); isText && !chinese(zh) {
+				if zh := toolwords.Word(i18n.Chinese, word); isText && !chinese(zh) {
 					t.Errorf("%s: %q has no Chinese translation", list[i].Name, word)
 				}
 			}

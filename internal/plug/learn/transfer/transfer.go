@@ -15,6 +15,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,10 +243,11 @@ func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadO
 			return nil, err
 		}
 		if format = Detect("", head[:n]); format == "" {
-			if _, _, _, err := toUTF8(ctx, r, size); err != nil {
-				return nil, err
+			at, err := notUTF8(ctx, r, size)
+			if err == nil && at >= 0 {
+				err = unreadable(msgNoUTF8, msgSaveAsUTF8)
 			}
-			return nil, unreadable(msgUnknown)
+			return nil, cmp.Or(err, unreadable(msgUnknown))
 		}
 	}
 	in := &itemReader{ctx: ctx, o: o, each: each, format: format}

@@ -9,6 +9,12 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
+	"golang.org/x/text/encoding/traditionalchinese"
+
 	"patchbay/internal/store"
 )
 
@@ -185,10 +191,10 @@ func TestDetect(t *testing.T) {
 func TestEncodings(t *testing.T) {
 	ascii := strings.Repeat("question,answer,deck\nq,a,d\n", 20000)
 	for _, c := range []struct{ text, encoding, question, answer string }{
-		{"question,answer\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030", "法国", "巴黎"},
-		{"\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\r\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\r\n", "GB18030", "法国", "巴黎"}, // 题目,答案
-		{ascii + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030", "法国", "巴黎"},
-		{"q,a\n\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2\x81\x30\x84\x36,\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2", "GB18030", "第一个国家¥",
+		{"question,answer\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GBK (GB18030)", "法国", "巴黎"},
+		{"\xcc\xe2\xc4\xbf,\xb4\xf0\xb0\xb8\r\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\r\n", "GBK (GB18030)", "法国", "巴黎"}, // 题目,答案
+		{ascii + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GBK (GB18030)", "法国", "巴黎"},
+		{"q,a\n\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2\x81\x30\x84\x36,\xb5\xda\xd2\xbb\xb8\xf6\xb9\xfa\xbc\xd2", "GBK (GB18030)", "第一个国家¥",
 			"第一个国家"},
 		{"\xff\xfe" + string(utf16le("question\tanswer\r\n法国\t巴黎\r\n")), "UTF-16", "法国", "巴黎"},
 		{"question,answer\n法国,巴黎\n", "", "法国", "巴黎"},
@@ -206,7 +212,38 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%.40q is detected as %q", c.text, f)
 		}
 	}
+	// Wherever the first Chinese characters are.
+	for _, before := range []int{0, 1000, 4000, 6000, 20000, 200000 / 6, 600000 / 6} {
+		text := strings.Repeat("q,abc\n", before) + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\xa3\xac\x80\n" + strings.Repeat("q,abc\n", 30000)
+		items, _, err := read(t, CSV, "question,answer\n"+text, ReadOptions{})
+		if err != nil || items[before].Question != "法国" || items[before].Answer != "巴黎，€" {
+			t.Errorf("after %d lines: %v", before, err)
+		}
+	}
+	for _, c := range []struct {
+		in   encoding.Encoding
+		text string
+	}{
+		{korean.EUCKR, "한국의 수도는?,서울\n일본의 수도는?,도쿄\n물은 무엇인가요?,산소와 수소\n"},
+		{japanese.EUCJP, "日本の首都は?,東京です\n水は何ですか,酸素と水素\n"},
+		{japanese.ShiftJIS, "日本の首都は?,東京です\n水は何ですか,酸素と水素\n"},
+		{traditionalchinese.Big5, "法國的首都,巴黎\n水是什麼,氧和氫\n"},
+		{charmap.Windows1251, "вода,хлеб\nмолоко,соль\n"}, {charmap.Windows1253, "νερό,ψωμί\n"},
+		{charmap.Windows1252, "für,schöne Prüfung\n"}, {charmap.Windows874, "น้ำ,ไฟ\n"},
+	} {
+		text, err := c.in.NewEncoder().String(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, times := range []int{1, 20} {
+			if items, _, err := read(t, CSV, "question,answer\n"+strings.Repeat(text, times), ReadOptions{}); err == nil {
+				t.Errorf("%v is read as %q", c.in, items[0].Question)
+			}
+		}
+	}
 	for _, text := range []string{
+		"question,answer\n" + strings.Repeat("für,schöne Prüfung\n", 20) + "T\xfcr,x\n", // UTF-8 with an error
+		"\ufeffquestion,answer\n\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n",
 		"question,answer\ncaf\xe9,\xe9 \n", "question,answer\nf\xfcr wen,dich\n", "q,a\nT\xfcr,gro\xdfe T\xfcr\n",
 		ascii + "caf\xe9", // its last byte may begin a character
 		"q,a\n\xb7\xa8\xb9\xfa\xff,x",
