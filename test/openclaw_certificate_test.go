@@ -31,7 +31,7 @@ func TestOpenClawCertificate(t *testing.T) {
 	c := &clawCertificate{clawAgent: &clawAgent{t: t}}
 	c.gateway = openclawtest.Gateway(t, openclawtest.Options{Model: model.URL, TLS: true,
 		Allow: []string{"mcp.tools.call"}})
-	c.boardServer = newBoardServer(t)
+	c.boardServer = newBoardServer(t, "PATCHBAY_XIAOZHI_SILENCE=1h") // OpenClaw may take long to start again
 	c.speaker = c.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{})
 	c.awake(t)
 	var glasses addedKey

@@ -34,7 +34,7 @@ const (
 	msgCodeTip      = i18n.Message("Six digits; spaces do not matter.")
 	msgName         = i18n.Message("Name")
 	msgRenameTip    = i18n.Message("Programs and bots call it by this name too.")
-	msgNameTip      = i18n.Message("Such as “kitchen”; if it stays empty, one is made.")
+	msgNameTip      = i18n.Message("Such as “Pip”; if it stays empty, one is made.")
 	msgRoom         = i18n.Message("Room")
 	msgNoRoom       = i18n.Message("Without a room")
 	msgRoomTip      = i18n.Message("Where it is; devices are listed by room. It may stay empty.")
