@@ -67,6 +67,9 @@ const (
 	// maxDoubts is after how many suspicious answers in a row the server is blamed. A busy machine
 	// can make one answer look wrong; a faulty server does it each time.
 	maxDoubts = 3
+	// doubtStall is how long the process did not run for one more of them. A process that often waits
+	// for the processor also reads late when nothing shows that it did not run.
+	doubtStall = 250 * time.Millisecond
 )
 
 // IntervalStep is the step of the histogram [Report].Intervals.
@@ -222,7 +225,13 @@ func (i *inspector) tooEarly(now time.Time) bool {
 
 // certain reports whether the server is to blame after a number of suspicious answers in a row: a
 // busy machine may read packets at once that were sent one by one.
-func (i *inspector) certain(answers int) bool { return i.allowance == 0 || answers >= maxDoubts }
+func (i *inspector) certain(answers int) bool {
+	doubts := maxDoubts
+	if i.stalledTime != nil {
+		doubts += int(i.stalledTime() / doubtStall)
+	}
+	return i.allowance == 0 || answers >= doubts
+}
 
 // pace checks the arrival time of a packet.
 func (i *inspector) pace(now time.Time, sounds time.Duration) {
