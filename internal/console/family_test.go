@@ -96,7 +96,7 @@ func TestFamily(t *testing.T) {
 		strings.Contains(a.at(), "signin") {
 		t.Fatalf("%s: %d %s", a.at(), a.StatusCode, a.text)
 	}
-	if p, err := r.Store.People.ByName(t.Context(), "ben"); err != nil || p.Zone != "Asia/Shanghai" {
+	if p, err = r.Store.People.ByName(t.Context(), "ben"); err != nil || p.Zone != "Asia/Shanghai" {
 		t.Errorf("the time zone of the browser: %q, %v", p.Zone, err)
 	}
 	if a = r.as(r.browser()).post(link, url.Values{"password": {"another staple"}}); a.StatusCode == http.StatusOK {
