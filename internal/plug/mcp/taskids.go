@@ -162,7 +162,7 @@ var (
 func readTask(ctx context.Context, instance string, q taskRequest,
 	ask func(context.Context, string, *taskRequest) (taskReply, error)) ([]byte, error) {
 	var state []byte
-	revision := -1
+	revision, size := -1, 0
 	for range maxTaskParts {
 		q.From = len(state)
 		r, err := ask(ctx, instance, &q)
@@ -171,11 +171,13 @@ func readTask(ctx context.Context, instance string, q taskRequest,
 			return nil, err
 		case !r.Known:
 			return nil, errTaskUnknown
-		case len(state) > 0 && r.Revision != revision:
-			state = nil // it has changed meanwhile
+		case len(state) > 0 && (r.Revision != revision || r.Size != size):
+			// It has changed meanwhile. The size alone changes with the age: pollIntervalMs gets a digit
+			// more, and what follows it moves.
+			state = nil
 			continue
 		}
-		revision = r.Revision
+		revision, size = r.Revision, r.Size
 		if state = append(state, r.Part...); len(state) >= r.Size {
 			return state, nil
 		}

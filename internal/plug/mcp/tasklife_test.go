@@ -206,6 +206,21 @@ func (m *memoryRelay) Subscribe(handle func([]byte)) error {
 	return nil
 }
 
+// A state whose size changes between two of its parts, as it gets older, is read anew.
+func TestTaskGrowsBetweenParts(t *testing.T) {
+	states := []string{`{"pollIntervalMs":999,"result":"abcdefgh"}`, `{"pollIntervalMs":1000,"result":"abcdefgh"}`}
+	asked := 0
+	got, err := readTask(t.Context(), "there", taskRequest{Do: taskGet},
+		func(_ context.Context, _ string, q *taskRequest) (taskReply, error) {
+			state := states[min(asked, 1)]
+			asked++
+			return taskReply{true, 7, len(state), []byte(state[q.From:min(q.From+20, len(state))])}, nil
+		})
+	if err != nil || string(got) != states[1] {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // A task is reached from every instance. When its own has stopped, the others say what became of
 // the call, as far as that is known.
 func TestTaskOnAnotherInstance(t *testing.T) {
