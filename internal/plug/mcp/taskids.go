@@ -172,8 +172,8 @@ func readTask(ctx context.Context, instance string, q taskRequest,
 		case !r.Known:
 			return nil, errTaskUnknown
 		case len(state) > 0 && (r.Revision != revision || r.Size != size):
-			// It has changed meanwhile. The size alone changes with the age: pollIntervalMs gets a digit
-			// more, and what follows it moves.
+			// It has changed meanwhile. The size alone changes with the age: pollIntervalMs gets a
+			// digit more, and what follows it moves.
 			state = nil
 			continue
 		}

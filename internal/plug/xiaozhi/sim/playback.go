@@ -67,8 +67,8 @@ const (
 	// maxDoubts is after how many suspicious answers in a row the server is blamed. A busy machine
 	// can make one answer look wrong; a faulty server does it each time.
 	maxDoubts = 3
-	// doubtStall is how long the process did not run for one more of them. A process that often waits
-	// for the processor also reads late when nothing shows that it did not run.
+	// doubtStall is how long the process did not run for one more of them. A process that often
+	// waits for the processor also reads late when nothing shows that it did not run.
 	doubtStall = 250 * time.Millisecond
 )
 
