@@ -60,10 +60,9 @@ func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 const (
-	msgLook    = i18n.Message("Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”")
-	msgOnlyOne = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several in the settings.")
-	msgLeft    = i18n.Message("%d:%02d left ")
-	msgBound   = i18n.Message("Bound! %s uses %s now.")
+	msgLook  = i18n.Message("Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”")
+	msgLeft  = i18n.Message("%d:%02d left ")
+	msgBound = i18n.Message("Bound! %s uses %s now.")
 )
 
 // show prints the invitation.
@@ -92,7 +91,7 @@ func (c *bindCmd) show(sh *shell, bot string, inv control.Invitation) error {
 	}
 	sh.say(msgLook, bot, inv.Code)
 	if inv.TakenBy != "" {
-		sh.say(msgOnlyOne, inv.TakenBy)
+		sh.say(control.MsgTakenBy, inv.TakenBy)
 	}
 	return nil
 }

@@ -36,7 +36,6 @@ Examples:
 const (
 	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d unchanged.")
 	msgWouldImport = i18n.Message("Would import (%s): %d added, %d changed, %d unchanged.")
-	msgReadAs      = i18n.Message("The file was read as %s. If characters are wrong, save it as UTF-8.")
 	msgDecksMade   = i18n.Message("New decks: %s")
 	msgImportRow   = i18n.Message("row %d: %s")
 	msgMediaMade   = i18n.Message("New pictures and sounds: %d")
@@ -108,7 +107,7 @@ func (sh *shell) showImported(out *control.LearnImported, dry bool) {
 		sh.say(msgImported, out.Format, out.Added, out.Changed, out.Unchanged)
 	}
 	if out.Encoding != "" {
-		sh.say(msgReadAs, out.Encoding)
+		sh.say(control.MsgReadAs, out.Encoding)
 	}
 	for _, p := range out.Preview {
 		sh.printf("  %s — %s\n", singleLine(plain(short(p.Question, maxHeading))),

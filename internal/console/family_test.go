@@ -92,8 +92,8 @@ func TestFamily(t *testing.T) {
 		!strings.Contains(a.text, "at least 8 characters") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
-	if a = ben.post(link, url.Values{"password": {"battery staple"}, "zone": {"Asia/Shanghai"}}); a.StatusCode != http.StatusOK ||
-		strings.Contains(a.at(), "signin") {
+	a = ben.post(link, url.Values{"password": {"battery staple"}, "zone": {"Asia/Shanghai"}})
+	if a.StatusCode != http.StatusOK || strings.Contains(a.at(), "signin") {
 		t.Fatalf("%s: %d %s", a.at(), a.StatusCode, a.text)
 	}
 	if p, err = r.Store.People.ByName(t.Context(), "ben"); err != nil || p.Zone != "Asia/Shanghai" {

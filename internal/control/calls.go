@@ -163,9 +163,11 @@ func (s *Service) fillTitles(calls []Call) {
 			if t := tools[calls[i].Tool]; t != nil && calls[i].Person == person {
 				calls[i].Title, calls[i].Kind = t.Tool.Title, t.Provider().Kind
 			}
-			if p := learn.ProviderRef(); calls[i].Provider == p.ID && calls[i].Title == "" {
-				calls[i].Title, calls[i].Kind = learnTitles[calls[i].Tool], p.Kind
-			}
+		}
+	}
+	for i := range calls {
+		if p := learn.ProviderRef(); calls[i].Provider == p.ID && calls[i].Title == "" {
+			calls[i].Title, calls[i].Kind = learnTitles[calls[i].Tool], p.Kind
 		}
 	}
 }

@@ -63,6 +63,9 @@ type LearnImportFile struct {
 // LearnImported is the result of an import.
 type LearnImported = learn.ImportResult
 
+// MsgReadAs says in which encoding a file was read that is not UTF-8.
+const MsgReadAs = i18n.Message("The file was read as %s. If characters are wrong, save it as UTF-8.")
+
 // LearnRowError is the error of a row of a file.
 type LearnRowError = transfer.RowError
 

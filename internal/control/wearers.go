@@ -52,6 +52,9 @@ type Invitation struct {
 	TakenBy string `json:"taken_by,omitempty"`
 }
 
+// MsgTakenBy says to whoever invites what [Invitation.TakenBy] means.
+const MsgTakenBy = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several in the settings.")
+
 // InviteWearer creates an invitation.
 func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (Invitation, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)

@@ -97,7 +97,7 @@ func codePart(v *page.Visit, inv invitation) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if inv.TakenBy != "" {
-			templ_7745c5c3_Err = page.Note("warn", v.Text(msgTakenBy, inv.TakenBy)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Note("warn", v.Text(control.MsgTakenBy, inv.TakenBy)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

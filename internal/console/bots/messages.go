@@ -169,7 +169,6 @@ const (
 	msgSayCode     = i18n.Message("Or say to the glasses")
 	msgBindPhrase  = i18n.Message("bind %s")
 	msgRenews      = i18n.Message("Good for five minutes; a fresh one appears before that is over.")
-	msgTakenBy     = i18n.Message("Only one pair of glasses may be bound to this bot, and %s is. Others are refused until you unbind it, or allow several in the settings.")
 	msgWaitBind    = i18n.Message("Waiting for the glasses …")
 	msgIsBound     = i18n.Message("Bound")
 	msgIsBoundTold = i18n.Message("%s uses %s now.")

@@ -29,7 +29,7 @@ func TestDevice(t *testing.T) {
 		t.Errorf("restarting it is not explained: %s", p.Text)
 	}
 	now := ada.DoHX("GET", "/devices/1/now")
-	if !now.Contains(`type="range" min="0" max="100" step="1" value="37"`, `<option value="dark" selected>Dark`, "80%",
+	if !now.Contains(`type="range" min="0" max="100" step="1" value="37"`, `<option value="&#34;dark&#34;" selected>Dark`, "80%",
 		"wifi · home", "MQTT", "Awake, idle", "Waits until it wakes") || now.Contains("<html") {
 		t.Errorf("now is %s", now.Text)
 	}
@@ -64,6 +64,14 @@ func TestCall(t *testing.T) {
 	if p := ada.DoHX("POST", volume, "arg.volume", "101"); !p.Contains(`hx-swap="outerMorph"`,
 		`role="alert">It may be 100 at most.`) || p.Contains("Done") {
 		t.Errorf("a card: %s", p.Text)
+	}
+	// The firmware lists no themes; the page does.
+	const theme = "/devices/1/tools/self.screen.set_theme"
+	if p := ada.DoHX("POST", theme, "arg.theme", `"dark"`); !h.gadget.called(`self.screen.set_theme {"theme":"dark"} console`) {
+		t.Errorf("the theme: %s, %q", p.Text, h.gadget.calls)
+	}
+	if p := ada.DoHX("POST", theme, "arg.theme", "purple"); !p.Contains(`role="alert"`) {
+		t.Errorf("a theme that is not listed: %s", p.Text)
 	}
 	h.gadget.say["show"] = tool.ErrorResult("no <display>")
 	if p := ada.DoHX("POST", "/devices/1/tools/show", "arg.text", "hi"); !p.Contains("The tool says that it failed",
@@ -137,7 +145,7 @@ func TestTools(t *testing.T) {
 	ada := h.SignedInAs(h.Person)
 	p := ada.Get("/devices/1/tools")
 	if !p.Contains("Tools of this device", "Tools that every device has", `name="arg.volume" type="number"`,
-		`<option value="light">Light</option>`,
+		`<option value="&#34;light&#34;">Light</option>`,
 		"not allowed", "You do not allow this tool", "only looks", "can do harm", "Restart the board",
 		">Volume<") ||
 		p.Contains(`action="/devices/1/tools/show"`) || p.Contains(`action="/devices/1/tools/reboot"`) {

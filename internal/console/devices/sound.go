@@ -39,7 +39,7 @@ func (p *pages) play(v *page.Visit) {
 	}
 	o := outcome{Form: schemaform.Read(nil), Tool: d.tool(name), Online: d.Online}
 	if o.Tool != nil {
-		o.Form = schemaform.Read(o.Tool.Input)
+		o.Form = formOf(v, o.Tool)
 	}
 	if v.MultipartForm != nil {
 		defer v.MultipartForm.RemoveAll() //nolint:errcheck // at worst a temporary file stays

@@ -92,22 +92,18 @@ func title(v *page.Visit, l *hub.Listing) string {
 // isFirmwareTool reports whether the device itself announced a tool.
 func isFirmwareTool(l *hub.Listing) bool { return strings.Contains(l.Tool.Name, ".") }
 
-// present adapts how a form is shown, not what it sends: the firmware lists no themes, and a number
-// whose present value is not known is typed, as a slider would begin with a wrong one.
-func present(v *page.Visit, l *hub.Listing, f *schemaform.Form) *schemaform.Form {
-	f.Own = true
-	for i := range f.Fields {
-		switch x := &f.Fields[i]; {
-		case l.Tool.Name == toolTheme && x.Key == "theme" && (x.Value == "" || x.Value == "light" || x.Value == "dark"):
-			x.Kind = schemaform.Choice
-			x.Options = []schemaform.Option{{Label: v.Text(msgThemeLight), Value: "light"},
-				{Label: v.Text(msgThemeDark), Value: "dark"}}
-		case x.Kind == schemaform.Slider && x.Value == "":
-			x.Kind = schemaform.Number
-		}
+// formOf returns the form of a tool. The firmware does not list the themes that it has.
+func formOf(v *page.Visit, l *hub.Listing) *schemaform.Form {
+	f := schemaform.Read(l.Input).Localize(v.Lang)
+	if x := f.Get("theme"); l.Tool.Name == toolTheme && x != nil && x.Kind == schemaform.Line {
+		x.Kind, x.Options = schemaform.Choice, []schemaform.Option{{Label: v.Text(msgThemeLight), Value: themeLight},
+			{Label: v.Text(msgThemeDark), Value: themeDark}}
 	}
 	return f
 }
+
+// Themes of the firmware, as JSON.
+const themeLight, themeDark = `"light"`, `"dark"`
 
 func (p *pages) tools(v *page.Visit) {
 	d, ok := p.find(v)
@@ -129,7 +125,7 @@ func (p *pages) call(v *page.Visit) {
 	}
 	o := outcome{Form: schemaform.Read(nil), Online: d.Online}
 	if o.Tool = d.tool(v.PathValue("tool")); o.Tool != nil {
-		o.Form = schemaform.Read(o.Tool.Input)
+		o.Form = formOf(v, o.Tool)
 	}
 	if asksStep(v, &o) {
 		if err := p.readStep(v, &d, &o); err != nil {

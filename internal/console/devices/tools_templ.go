@@ -1548,7 +1548,7 @@ func toolCard(v *page.Visit, d *view, l *hub.Listing) templ.Component {
 			}
 		}
 		if isUsable(l) {
-			templ_7745c5c3_Err = toolForm(v, d, l, schemaform.Read(l.Input)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = toolForm(v, d, l, formOf(v, l)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1806,7 +1806,7 @@ func toolFields(v *page.Visit, l *hub.Listing, f *schemaform.Form) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = schemaform.Fields(v, toolID(l.Tool.Name), present(v, l, f)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = schemaform.Fields(v, toolID(l.Tool.Name), f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

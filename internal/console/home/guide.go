@@ -30,7 +30,7 @@ var setupPaths = []setupPath{
 	{control.GuideGlasses, msgGlasses, msgGlassesTold, mapIcons[control.MapGlasses], msgGlassesWait},
 	{control.GuideBoard, msgBoard, msgBoardTold, mapIcons[control.MapBoard], msgBoardWait},
 	{control.GuideAgent, msgAgent, msgAgentTold, mapIcons[control.MapBot], msgAgentWait},
-	{control.GuideProgram, msgPrograms, msgProgramsTold, "M4 5h16v14H4zM8 10l3 2.5-3 2.5M13 15h4", msgProgramWait},
+	{control.GuideProgram, msgPrograms, msgProgramsTold, mapIcons[control.MapProgram], msgProgramWait},
 }
 
 // botsShown is the number of bots that a setup path offers.

@@ -337,8 +337,8 @@ func TestJudgedAgain(t *testing.T) {
 	if !p.Contains(`class="note warn"`, "Only the words were compared", "Have it judged again") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
-	if kept := b.Post("/learn/review/grade", append(form(t, p, "/learn/review/grade"), "grade", "9")...); kept.Status != 422 ||
-		!kept.Contains("Have it judged again") {
+	kept := b.Post("/learn/review/grade", append(form(t, p, "/learn/review/grade"), "grade", "9")...)
+	if kept.Status != 422 || !kept.Contains("Have it judged again") {
 		t.Errorf("after a refused grade: %d: %s", kept.Status, kept.Text)
 	}
 	p = b.Post("/learn/review/judge", append(form(t, p, "/learn/review/judge"), "recall", "it is Paris")...)

@@ -146,7 +146,6 @@ const (
 	msgImported        = i18n.Message("Imported: %d added, %d changed, %d as they were.")
 	msgWouldImport     = i18n.Message("It would import: %d added, %d changed, %d as they were.")
 	msgNothingImported = i18n.Message("Nothing was imported, as something is wrong in %d places. Mend them, or leave them out.")
-	msgReadAs          = i18n.Message("The file was read as %s. If characters are wrong, save it as UTF-8.")
 	msgFirstPoints     = i18n.Message("The first points, as they were read")
 	msgNewDecks        = i18n.Message("New decks: %s")
 	msgBadRows         = i18n.Message("Rows in which something is wrong (%d)")

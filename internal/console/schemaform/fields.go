@@ -1,7 +1,6 @@
 package schemaform
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -62,36 +61,15 @@ func hint(v *page.Visit, f *Field) string {
 	return strings.Join(parts, " ")
 }
 
-// word returns what translates the words of a form.
-func word(v *page.Visit, f *Form) func(string) string {
-	return func(text string) string {
-		if !f.Own {
-			return text
-		}
-		return toolwords.Word(v.Lang, text)
-	}
-}
-
-// optionLabel returns the label of an option in the reader's language; true and false become yes
-// and no.
-func optionLabel(v *page.Visit, o Option, word func(string) string) string {
+// optionLabel returns the label of an option; true and false become yes and no.
+func optionLabel(v *page.Visit, o Option) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
 		return v.Text(msgYes)
 	case o.Value == "false" && o.Label == "false":
 		return v.Text(msgNo)
 	}
-	return word(o.Label)
-}
-
-// displayValue returns the position of a slider: the middle if there is no value.
-func (f *Field) displayValue() string {
-	if f.Value != "" {
-		return f.Value
-	}
-	low, _ := strconv.ParseFloat(f.Min, 64)  // sliders have both limits
-	high, _ := strconv.ParseFloat(f.Max, 64) // see above
-	return strconv.FormatFloat(math.Ceil((low+high)/2), 'f', -1, 64)
+	return o.Label
 }
 
 func (f *Field) maxLength() string {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/i18n"
 )
 
@@ -57,8 +58,6 @@ type Form struct {
 	// Rest is a JSON object with arguments that the schema allows without naming them; nil if it
 	// allows none.
 	Rest *Field
-	// Own translates the names of arguments and values: the tool is one of Patchbay's own.
-	Own bool
 }
 
 // Field is one argument.
@@ -101,6 +100,19 @@ func (f *Field) IsChosen(o Option) bool { return slices.Contains(f.Chosen, o.Val
 
 // IsOptional reports whether the field may stay empty.
 func (f *Field) IsOptional() bool { return !f.Required && f.def == "" }
+
+// Localize translates the names of arguments and the values to choose from, and returns the form.
+// It is for Patchbay's own tools; what is sent stays the same.
+func (f *Form) Localize(l i18n.Lang) *Form {
+	for i := range f.Fields {
+		x := &f.Fields[i]
+		x.Label = toolwords.Word(l, x.Label)
+		for n := range x.Options {
+			x.Options[n].Label = toolwords.Word(l, x.Options[n].Label)
+		}
+	}
+	return f
+}
 
 // IsEmpty reports whether the schema names no arguments.
 func (f *Form) IsEmpty() bool { return len(f.Fields) == 0 }
@@ -189,8 +201,8 @@ func (r *reader) field(name string, raw json.RawMessage, required bool) Field {
 		f.want = '{'
 	}
 	f.setDefault(s["default"])
-	if f.Kind == Slider && !required && f.def == "" {
-		f.Kind = Number // a slider always has a value
+	if f.Kind == Slider && f.def == "" {
+		f.Kind = Number // a slider always has a value, and the middle would be a wrong one
 	}
 	return f
 }

@@ -46,8 +46,10 @@ func TestFields(t *testing.T) {
 		{`{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}`, false, schemaform.Line, "", typed("a"),
 			`{"x":"a"}`},
 
-		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Slider, "", typed("25"), `{"x":25}`},
-		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Slider, "", typed("101"), "100 at most"},
+		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Number, "", typed("25"), `{"x":25}`},
+		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Number, "", typed("101"), "100 at most"},
+		{`{"type":"integer","minimum":0,"maximum":100,"default":70}`, true, schemaform.Slider, "70", typed("101"),
+			"100 at most"},
 		{`{"type":"integer","minimum":0,"maximum":100,"default":70}`, false, schemaform.Slider, "70", typed("0"),
 			`{"x":0}`},
 		{`{"type":"integer","minimum":0,"maximum":100}`, false, schemaform.Number, "", typed(""), `{}`},
@@ -177,7 +179,7 @@ func TestRest(t *testing.T) {
 // Every field has a label, and shows its error.
 func TestPage(t *testing.T) {
 	f := schemaform.Read(json.RawMessage(`{"type":"object","properties":{
-		"volume":{"type":"integer","minimum":0,"maximum":100,"description":"How <loud>"},
+		"volume":{"type":"integer","minimum":0,"maximum":100,"default":50,"description":"How <loud>"},
 		"hue":{"enum":["red","blue"]},"on":{"type":"boolean","default":true},"some":{"type":"array","items":{"enum":[1,2]}},
 		"list":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"more":{"type":"object"},"n":{"type":"number","minimum":2}},
 		"required":["volume","n"],"additionalProperties":{}}`))

@@ -190,7 +190,7 @@ func show(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	showTool(v, http.StatusOK, t, trial{Form: schemaform.Read(t.Input)})
+	showTool(v, http.StatusOK, t, trial{Form: formOf(v, t)})
 }
 
 func showTool(v *page.Visit, status int, t control.Tool, tr trial) {
@@ -232,7 +232,7 @@ func try(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	tr := trial{Form: schemaform.Read(t.Input)}
+	tr := trial{Form: formOf(v, t)}
 	v.FormValue("") // parses the form
 	status := http.StatusOK
 	args, ok := tr.Form.Parse(v.Lang, v.PostForm)
@@ -294,6 +294,15 @@ func stateDescription(v *page.Visit, state string) string {
 		return v.Text(msgTellPersonal)
 	}
 	return v.Text(msgTellAllowed)
+}
+
+// formOf returns the form of a tool. The arguments of boards have translations.
+func formOf(v *page.Visit, t control.Tool) *schemaform.Form {
+	f := schemaform.Read(t.Input)
+	if t.Kind == "xiaozhi" {
+		f.Localize(v.Lang)
+	}
+	return f
 }
 
 // titleOf returns the title of a tool's page.

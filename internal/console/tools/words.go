@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"patchbay/internal/console/page"
-	"patchbay/internal/console/schemaform"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -62,7 +61,7 @@ func reword(v *page.Visit) {
 	if err != nil {
 		var status int
 		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
-			showTool(v, status, t, trial{Form: schemaform.Read(t.Input), Words: &f})
+			showTool(v, status, t, trial{Form: formOf(v, t), Words: &f})
 		}
 		return
 	}

@@ -214,7 +214,9 @@ func TestEncodings(t *testing.T) {
 	}
 	// Wherever the first Chinese characters are.
 	for _, before := range []int{0, 1000, 4000, 6000, 20000, 200000 / 6, 600000 / 6} {
-		text := strings.Repeat("q,abc\n", before) + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\xa3\xac\x80\n" + strings.Repeat("q,abc\n", 30000)
+		text := strings.Repeat("q,abc\n", before) +
+			"\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\xa3\xac\x80\n" +
+			strings.Repeat("q,abc\n", 30000)
 		items, _, err := read(t, CSV, "question,answer\n"+text, ReadOptions{})
 		if err != nil || items[before].Question != "法国" || items[before].Answer != "巴黎，€" {
 			t.Errorf("after %d lines: %v", before, err)
@@ -236,7 +238,8 @@ func TestEncodings(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, times := range []int{1, 20} {
-			if items, _, err := read(t, CSV, "question,answer\n"+strings.Repeat(text, times), ReadOptions{}); err == nil {
+			items, _, err := read(t, CSV, "question,answer\n"+strings.Repeat(text, times), ReadOptions{})
+			if err == nil {
 				t.Errorf("%v is read as %q", c.in, items[0].Question)
 			}
 		}
