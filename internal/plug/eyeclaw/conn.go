@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +176,9 @@ func (c *conn) writeFrame(o outbound) bool {
 		if o.written != nil {
 			o.written.Store(false)
 		}
-		c.terminate(endWrite)
+		if !errors.Is(err, net.ErrClosed) { // the reader knows why
+			c.terminate(endWrite)
+		}
 		return false
 	}
 	c.s.metrics.framesOut.Inc()
@@ -278,8 +281,11 @@ func (c *conn) probe() {
 	started := c.s.start(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.s.opt.Timings.ProbeWait)
 		defer cancel()
-		if err := c.ws.Ping(ctx); err != nil {
-			c.terminate(endPong) // no effect if the socket has already ended
+		switch err := c.ws.Ping(ctx); {
+		case errors.Is(err, net.ErrClosed): // the reader knows why
+			return
+		case err != nil:
+			c.terminate(endPong)
 			return
 		}
 		c.lastSeen.Store(time.Now().UnixNano())

@@ -207,3 +207,20 @@ func TestShutdown_tellsClients(t *testing.T) {
 	}
 	c.closed()
 }
+
+// TestClosedWhilePinged has clients close their sockets while the server pings them: that is no
+// failure to write, and no missing pong.
+func TestClosedWhilePinged(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Timings.Ping, o.Timings.Probe = time.Millisecond, time.Millisecond })
+	const sockets = 100
+	for range sockets {
+		c := r.connect()
+		if err := c.ws.Close(websocket.StatusNormalClosure, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the sockets being counted", func() bool { return r.metric("closed_total", "") == sockets })
+	if n := r.metric("closed_total", "reason=closed"); n != sockets {
+		t.Errorf("%v of %v sockets were closed by the client", n, sockets)
+	}
+}
