@@ -95,6 +95,8 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 		say(msgNobody.In(lang))
 		return
 	}
+	ended := c.list.expectAnswer()
+	defer ended()
 	w := newAnswerWriter(ctx, to, lang)
 	turn := newTurn(d, lang)
 	turn.Session, turn.Parts = c.id, []talk.Part{question}
@@ -102,6 +104,7 @@ func (c *Conversation) answer(ctx context.Context, question talk.Part, commands 
 	turn.AwaitsAnswer = to.awaitAnswer
 	turn.VoiceTimes = to.times.voiceTimes
 	turn.Heard = func() (string, bool) {
+		ended()
 		w.flush()
 		to.finish()
 		return to.Heard()

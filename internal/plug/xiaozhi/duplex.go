@@ -394,6 +394,7 @@ func (a *duplexAnswer) justBegan(time.Time) bool {
 // ask has the bot answer, and shows what the person said and what went wrong.
 func (a *duplexAnswer) ask(turn *talk.Turn) {
 	c := a.d.c
+	defer c.list.expectAnswer()()
 	err := c.board.boards.Hub.Answer(a.ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindTranscript:

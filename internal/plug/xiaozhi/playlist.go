@@ -55,6 +55,7 @@ type playlist struct {
 	last    *sound        // the one whose packet was returned last
 	text    string        // of that packet; empty: none begins
 	buffer  []byte        // that packet
+	asked   int           // bots whose answers are being made
 	running bool          // playRounds runs
 	idle    chan struct{} // closed when it has ended
 	unsent  *sound        // whose packet is about to be sent; nil: it was
@@ -131,12 +132,25 @@ func (c *Conversation) enqueue(s *sound, generation uint64) error {
 		}
 		l.settleIdle()
 		// An answer that is prepared comes first.
-		l.held = slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Answer })
+		l.held = l.asked > 0 ||
+			slices.ContainsFunc(l.sounds, func(s *sound) bool { return !s.ended && s.priority == Answer })
 		l.paused = false
 	}
 	l.sounds = append(l.sounds, s)
 	signal(l.changed)
 	return nil
+}
+
+// expectAnswer has music that begins from now on wait for an answer, which may not be among the
+// sounds yet. The returned function notes that its bot has ended.
+func (l *playlist) expectAnswer() (ended func()) {
+	count := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.asked += n
+	}
+	count(1)
+	return sync.OnceFunc(func() { count(-1) })
 }
 
 // signal puts a token into a channel that has room for one.
