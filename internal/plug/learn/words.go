@@ -107,8 +107,9 @@ func isUnspaced(r rune) bool {
 // splitRuns passes each run of letters and digits in a text to a function, in lower case, without
 // accents, one script per run.
 func splitRuns(text string, each func(run []rune, dense bool)) {
-	var run []rune
+	run := make([]rune, 0, 64)
 	var of bool
+	var decomposed []byte
 	end := func() {
 		if len(run) > 0 {
 			each(run, of)
@@ -138,7 +139,10 @@ func splitRuns(text string, each func(run []rune, dense bool)) {
 			if size = strings.IndexFunc(text[i:], isOrdinary); size < 0 {
 				size = len(text) - i
 			}
-			for _, r := range norm.NFKD.String(text[i : i+size]) {
+			decomposed = appendDecomposed(decomposed[:0], text[i:i+size])
+			for rest := decomposed; len(rest) > 0; {
+				r, n := utf8.DecodeRune(rest)
+				rest = rest[n:]
 				switch unspaced := isUnspaced(r); {
 				case !unspaced && r >= utf8.RuneSelf && unicode.Is(unicode.Mn, r): // an accent
 				case unicode.IsLetter(r), unicode.IsNumber(r), unicode.IsMark(r):
@@ -172,6 +176,26 @@ func truncateToDecompose(text string) string {
 // decompose returns the start of a text with its characters decomposed (NFKD): ligatures into
 // letters, accented letters into letter and accent.
 func decompose(text string) string { return norm.NFKD.String(truncateToDecompose(text)) }
+
+// appendDecomposed appends a text with its characters decomposed (NFKD) to an empty slice. It
+// allocates nothing for characters without accents, such as the punctuation of Chinese, of which a
+// search reads hundreds.
+func appendDecomposed(to []byte, text string) []byte {
+	for i := 0; i < len(text); {
+		p := norm.NFKD.PropertiesString(text[i:])
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch d := p.Decomposition(); {
+		case p.CCC() > 0, p.TrailCCC() > 0, r == utf8.RuneError, unicode.Is(unicode.Hangul, r):
+			return norm.NFKD.AppendString(to[:0], text) // accents may change their order
+		case d != nil:
+			to = append(to, d...)
+		default:
+			to = append(to, text[i:i+size]...)
+		}
+		i += size
+	}
+	return to
+}
 
 // encodeWord returns an ASCII word unchanged, and any other word encoded.
 func encodeWord(run []rune) string { return string(appendWord(nil, run)) }

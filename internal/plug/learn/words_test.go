@@ -6,6 +6,10 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"patchbay/internal/store"
 )
 
 // Chinese and English words are found, within a sentence too, and only in one's own points.
@@ -61,6 +65,32 @@ func TestCharactersThatGrow(t *testing.T) {
 		if whole := truncateToDecompose(long) == long; whole != (unit != "\ufdfa" && unit != "\ufdfa " && unit != "㍿") {
 			t.Errorf("%q: whole is %v", unit, whole)
 		}
+	}
+}
+
+// Every character decomposes as NFKD says, alone, before and after an accent.
+func TestAppendDecomposed(t *testing.T) {
+	var got []byte
+	for r := rune(0x80); r <= unicode.MaxRune; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		for _, text := range []string{string(r), string(r) + "\u0323", "\u0301" + string(r) + "\u0323，"} {
+			if got = appendDecomposed(got[:0], text); string(got) != norm.NFKD.String(text) {
+				t.Fatalf("%+q becomes %+q", text, got)
+			}
+		}
+	}
+}
+
+func BenchmarkRank(b *testing.B) {
+	points := make([]store.Point, maxRanked)
+	for i := range points {
+		points[i] = store.Point{Number: int64(i), Question: "长城有多长，在哪里？（第二题）", Tags: []string{"历史"},
+			Answer: strings.Repeat("它长约二万一千公里，从鸭绿江到嘉峪关。It was built under several dynasties; it’s “long”. ", 6)}
+	}
+	for b.Loop() {
+		rank(points, "长城到底有多长呢？", map[int64]float64{})
 	}
 }
 

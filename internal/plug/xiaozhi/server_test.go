@@ -73,7 +73,7 @@ func newTestServer(t testing.TB, o testServerOptions) *testServer {
 			}
 			return http.DefaultClient.Do(r)
 		},
-		Audio: audio, Port: port, SilenceTimeout: 20 * time.Second, WakeWords: []string{"你好小智"},
+		Audio: audio, Port: port, SilenceTimeout: 5 * time.Minute, WakeWords: []string{"你好小智"},
 	}
 	if o.boards != nil {
 		o.boards(&bo)
