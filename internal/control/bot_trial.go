@@ -40,28 +40,7 @@ const trialText = 4 << 10
 
 const msgTrial = i18n.Message("Hello! This is a test of the connection. Please answer in one sentence.")
 
-// Problems of a bot and their remedies, by the code of the failure.
-const (
-	msgWhyOffline     = i18n.Message("The bot is not connected here.")
-	msgDoPlugin       = i18n.Message("On the computer where OpenClaw runs, check that the gateway is running and that the plugin has the correct address and token. If the token is lost, create a new one in the settings.")
-	msgDoGateway      = i18n.Message("Check that the gateway is running, and that its address and token in the settings are correct.")
-	msgWhyTimeout     = i18n.Message("The bot did not answer in time.")
-	msgDoTimeout      = i18n.Message("A model can be slow while it is loading. Try again in a moment, or allow more time in the settings.")
-	msgWhyBusy        = i18n.Message("Too many questions are queued.")
-	msgDoBusy         = i18n.Message("Try again in a moment, or let the bot answer more questions at the same time in the settings.")
-	msgWhyLost        = i18n.Message("The connection was lost during the answer.")
-	msgDoAgain        = i18n.Message("Try again. If the problem persists, check the bot's network and its log.")
-	msgWhyNoAnswer    = i18n.Message("The bot ended without an answer.")
-	msgWhyStopping    = i18n.Message("The server is restarting.")
-	msgDoSoon         = i18n.Message("Try again in a moment.")
-	msgWhyInternal    = i18n.Message("An internal error occurred.")
-	msgDoInternal     = i18n.Message("See the log of the server.")
-	msgWhyUnreachable = i18n.Message("The server cannot connect to the bot.")
-	msgWhyFailed      = i18n.Message("The bot reported an error: %s")
-	msgWhyFailed0     = i18n.Message("The bot reported an error without details.")
-	msgDoModel        = i18n.Message("Check the address, the name of the model and the key in the settings.")
-	msgDoFarCommand   = i18n.Message("Run on the bot's computer:")
-)
+const msgDoFarCommand = i18n.Message("Run on the bot's computer:")
 
 // TryBot asks a bot a question as glasses do, and returns the result. The question and the answer
 // are not stored in the history. Step, if it is not nil, gets the state after each event, from one
@@ -118,31 +97,8 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 
 // explain returns why a bot did not answer. The state of its connection says more than the failure.
 func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l i18n.Lang) {
-	why, do := msgWhyFailed0, msgDoAgain
-	switch f.Code {
-	case talk.Offline:
-		why, do = msgWhyOffline, s.connectBotAction(b)
-	case talk.TimedOut:
-		why, do = msgWhyTimeout, msgDoTimeout
-	case talk.Busy:
-		why, do = msgWhyBusy, msgDoBusy
-	case talk.Lost:
-		why = msgWhyLost
-	case talk.NoAnswer:
-		why = msgWhyNoAnswer
-	case talk.Stopping:
-		why, do = msgWhyStopping, msgDoSoon
-	case talk.Internal:
-		why, do = msgWhyInternal, msgDoInternal
-	case talk.BotFailed:
-		do = s.connectBotAction(b)
-	case talk.Unreachable:
-		why, do = msgWhyUnreachable, s.connectBotAction(b)
-	}
-	t.Problem, t.Do = why.In(l), do.In(l)
-	if f.Code == talk.BotFailed && f.Told != "" {
-		t.Problem = msgWhyFailed.In(l, f.Told)
-	}
+	p := s.ExplainTurn(f, b.Kind, l)
+	t.Problem, t.Do = p.Problem, p.Do
 	t.Cause = truncate(f.Cause)
 	if b.Problem != "" {
 		// It has the same cause, in the owner's language.
@@ -154,20 +110,6 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l i18n.Lang) {
 			t.Do = msgDoFarCommand.In(l)
 		}
 	}
-}
-
-// connectBotAction returns the remedy for a peer that is not connected or answers wrongly.
-func (s *Service) connectBotAction(b BotStatus) i18n.Message {
-	switch b.Kind {
-	case "openai":
-		return msgDoModel
-	case "openclaw":
-		return msgDoGateway
-	}
-	if s.Hub.Registry.IsInbound(b.Kind) {
-		return msgDoPlugin
-	}
-	return msgDoAgain
 }
 
 // truncate shortens a cause.

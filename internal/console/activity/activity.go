@@ -17,7 +17,9 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
+	"patchbay/internal/problem"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // Routes returns the pages.
@@ -196,7 +198,25 @@ func turn(v *page.Visit) {
 		}
 		asks = isAskedToKeep(v, mine)
 	}
-	v.Render(http.StatusOK, turnPage(v, d, asks))
+	failed, err := turnFailure(v, d)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, turnPage(v, d, failed, asks))
+}
+
+// turnFailure explains why a turn failed; nil: it has not.
+func turnFailure(v *page.Visit, d control.TurnDetail) (*page.TurnFailure, error) {
+	if d.Code == "" && d.Cause == "" {
+		return nil, nil
+	}
+	b, err := v.Instance.Control.FindBot(v.Context(), v.Caller(), strconv.FormatInt(d.Bot, 10))
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return nil, err
+	}
+	f := &talk.Failure{Code: talk.Code(d.Code), Cause: d.Cause}
+	return page.NewTurnFailure(v, f, b, err == nil), nil
 }
 
 // turnSound sends a sound of a recorded turn.

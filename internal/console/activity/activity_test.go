@@ -137,7 +137,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("the turn is %s", p.Text)
 	}
 	p = b.Get("/activity/turns/" + failed)
-	if !p.Contains("The bot said that it failed", "the model &lt;has&gt; no quota", "What was said is not kept") {
+	if !p.Contains("The bot reported an error.", "/bots/", "the model &lt;has&gt; no quota", "What was said is not kept") {
 		t.Errorf("the turn that failed is %s", p.Text)
 	}
 }

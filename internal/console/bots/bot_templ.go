@@ -943,7 +943,7 @@ func turnsPart(v *page.Visit, b control.BotStatus, list []control.TurnRow) templ
 				return templ_7745c5c3_Err
 			}
 			for _, t := range list {
-				light, text := outcome(v, t.Outcome, t.Code)
+				light, text := outcome(v, b, t.Outcome, t.Code)
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<li><div class=\"stack\"><a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -102,17 +102,14 @@ func doneNote(v *page.Visit) string {
 }
 
 // outcome returns the state and the name of a turn's outcome.
-func outcome(v *page.Visit, name, code string) (page.State, string) {
+func outcome(v *page.Visit, b control.BotStatus, name, code string) (page.State, string) {
 	switch name {
 	case "done":
 		return page.On, v.Text(msgAnswered)
 	case "disconnected":
 		return page.Wait, v.Text(msgDisconnected)
 	}
-	if s, ok := codeSays[talk.Code(code)]; ok {
-		return page.Bad, v.Text(s)
-	}
-	return page.Bad, v.Text(msgFailed)
+	return page.Bad, page.NewTurnFailure(v, &talk.Failure{Code: talk.Code(code)}, b.Bot, !b.Shared).Text
 }
 
 // wrong shows a form again with its error. For a missing object or an internal error it responds

@@ -336,7 +336,7 @@ func TestTry(t *testing.T) {
 		}
 	}
 	if p := ada.Get(fmt.Sprintf("/bots/%d", worse.Number)); !p.Contains("Failing", "the chat endpoint is off",
-		"openclaw config set it", "The bot failed") {
+		"openclaw config set it", "The bot reported an error.") {
 		t.Errorf("its page is %s", p.Text)
 	}
 }
@@ -436,7 +436,7 @@ func TestTurns(t *testing.T) {
 	seen := 0
 	for next := fmt.Sprintf("/bots/%d/turns", b.Number); next != ""; {
 		p := ada.Get(next)
-		if p.Status != http.StatusOK || !p.Contains("It took too long", "Glasses") {
+		if p.Status != http.StatusOK || !p.Contains("The bot did not answer in time.", "Glasses") {
 			t.Fatalf("%d: %s", p.Status, p.Text)
 		}
 		n := strings.Count(p.Text, "/activity/turns/turn-")
@@ -563,7 +563,7 @@ func TestListOfRecentTurns(t *testing.T) {
 	}
 	finish("turn-1", "failed", "timeout", "", 3*time.Hour)
 	p := ada.Get("/bots")
-	if !p.Contains("The last question failed: It took too long", "/activity/turns/turn-1", "failed") ||
+	if !p.Contains("The last question failed: The bot did not answer in time.", "/activity/turns/turn-1", "failed") ||
 		p.Contains("last answer") {
 		t.Errorf("it failed: %s", p.Text)
 	}

@@ -89,7 +89,7 @@ func loadRows(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 			r.LastSeenText = v.Text(msgHeard, v.FormatTime(b.Heard()))
 		}
 		if b.Recent != nil && b.Recent.IsFailing() {
-			_, r.FailureText = outcome(v, "failed", b.Recent.Failure.Code)
+			_, r.FailureText = outcome(v, b, "failed", b.Recent.Failure.Code)
 		}
 		out.Rows = append(out.Rows, r)
 	}

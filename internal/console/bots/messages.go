@@ -3,7 +3,6 @@ package bots
 import (
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/talk"
 )
 
 // connectorKind is the kind of bot that our own plugin for OpenClaw answers for.
@@ -102,7 +101,6 @@ const (
 
 	msgAnswered     = i18n.Message("Answered")
 	msgDisconnected = i18n.Message("The asker left")
-	msgFailed       = i18n.Message("Failed")
 
 	msgName       = i18n.Message("Name")
 	msgNameTip    = i18n.Message("Wearers say it to switch; 60 characters at most.")
@@ -207,20 +205,4 @@ var doneSays = map[string]i18n.Message{
 	"unbound": i18n.Message("The wearer is unbound."),
 	"shared":  i18n.Message("Saved. It holds at once."),
 	"revoked": i18n.Message("The key is revoked."),
-}
-
-var codeSays = map[talk.Code]i18n.Message{
-	talk.Offline:     i18n.Message("It was not connected"),
-	talk.Busy:        i18n.Message("It was too busy"),
-	talk.TimedOut:    i18n.Message("It took too long"),
-	talk.BotFailed:   i18n.Message("The bot failed"),
-	talk.Unreachable: i18n.Message("We could not connect to it"),
-	talk.Lost:        i18n.Message("The connection broke"),
-	talk.NoAnswer:    i18n.Message("It said nothing"),
-	talk.Unreadable:  i18n.Message("The question could not be read"),
-	talk.NotAllowed:  i18n.Message("Who asked may not, or not now"),
-	talk.NotHeard:    i18n.Message("What was said was not recognised"),
-	talk.NotSaved:    i18n.Message("It could not be kept"),
-	talk.Stopping:    i18n.Message("The server was restarting"),
-	talk.Internal:    i18n.Message("Our own fault"),
 }

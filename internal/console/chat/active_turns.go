@@ -99,7 +99,7 @@ func observe(ctx context.Context, v *page.Visit, b control.BotStatus, a *answer,
 	if control.AsError(err) != nil {
 		return err // the bot was removed, or the turn does not exist
 	}
-	if a.end(ctx, v, b.Bot, err); turn.Answer != "" {
+	if a.end(ctx, v, b, err); turn.Answer != "" {
 		a.Text = turn.Answer
 	}
 	a.setQuestion(turn.Question)

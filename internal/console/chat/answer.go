@@ -49,14 +49,11 @@ type answer struct {
 	At       time.Time
 	Took     time.Duration // 0: unknown
 	Tokens   int           // of the bot's model, read and written; 0: unknown
-	// ErrorText says how the answer ended, if that needs saying; Cause is a detail for the owner
-	// only.
-	ErrorText, Cause string
-	Stopped          bool
+	Failure  *page.TurnFailure // nil: it has not failed
+	Stopped  bool
 	// Forgotten means that the question is not kept.
 	Forgotten bool
 
-	shared       bool   // the bot is somebody else's
 	base         string // path of the bot's chat page
 	conversation string
 	lang         i18n.Lang
@@ -112,8 +109,8 @@ func (a *answer) applyEvent(e talk.Event) {
 	}
 }
 
-// setResult records how the answer ended.
-func (a *answer) setResult(err error) {
+// setResult records how the answer of a bot ended.
+func (a *answer) setResult(v *page.Visit, b control.BotStatus, err error) {
 	a.Running, a.Note = false, ""
 	for i := range a.Tools {
 		if t := &a.Tools[i]; t.Running { // how it ended is not known any more
@@ -125,12 +122,9 @@ func (a *answer) setResult(err error) {
 	case errors.Is(err, talk.ErrStopped):
 		a.Stopped = true
 	case errors.Is(err, talk.ErrDisconnected): // the server stops, or the browser has disconnected
-		a.ErrorText = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)
+		a.Failure = page.NewTurnFailure(v, &talk.Failure{Code: talk.Lost}, b.Bot, !b.Shared)
 	default:
-		f := talk.AsFailure(err)
-		if a.ErrorText = f.Sentence(a.lang); !a.shared && f.Code != talk.NotAllowed {
-			a.Cause = f.Error()
-		}
+		a.Failure = page.NewTurnFailure(v, talk.AsFailure(err), b.Bot, !b.Shared)
 	}
 }
 
@@ -138,7 +132,7 @@ func (a *answer) setResult(err error) {
 func newAnswer(turn *talk.Turn, b control.BotStatus) *answer {
 	a := &answer{
 		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b.Bot), conversation: turn.Conversation,
-		At: time.Now(), shared: b.Shared,
+		At: time.Now(),
 	}
 	if len(turn.Images()) == 0 {
 		a.Question = turn.Text()
@@ -150,8 +144,8 @@ func newAnswer(turn *talk.Turn, b control.BotStatus) *answer {
 func newStoredAnswer(v *page.Visit, chat control.Chat, e store.Exchange, past control.PastTurn) *answer {
 	a := &answer{ID: e.Turn, Bot: chat.Bot.Name, Text: e.Answer, At: e.At, Tools: recordedTools(v, past.Calls),
 		Took: past.Took, Tokens: past.Input + past.Output,
-		shared: chat.Bot.Shared, base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
-	a.setResult(past.End)
+		base: base(chat.Bot.Bot), conversation: chat.Conversation, lang: v.Lang}
+	a.setResult(v, chat.Bot, past.End)
 	return a
 }
 
@@ -174,7 +168,7 @@ func stream(v *page.Visit, turn *talk.Turn) {
 			return err
 		}
 		err := a.streamTo(ctx, v, b.Bot, turn, send)
-		a.end(ctx, v, b.Bot, err)
+		a.end(ctx, v, b, err)
 		b = refreshBot(ctx, v, b)
 		return send(ended(v, a, b))
 	})
@@ -234,14 +228,14 @@ func (a *answer) interval() time.Duration {
 }
 
 // end records how the answer ended, what it took, and what the bot called if that was not seen.
-func (a *answer) end(ctx context.Context, v *page.Visit, b store.Bot, err error) {
-	a.setResult(err)
+func (a *answer) end(ctx context.Context, v *page.Visit, b control.BotStatus, err error) {
+	a.setResult(v, b, err)
 	if a.At.IsZero() {
 		a.At = time.Now()
 	} else {
 		a.Took = time.Since(a.At)
 	}
-	past, failed := v.Instance.Control.PastTurns(ctx, v.Caller(), b, []string{a.ID})
+	past, failed := v.Instance.Control.PastTurns(ctx, v.Caller(), b.Bot, []string{a.ID})
 	if failed != nil {
 		return // it is on the page of the turn
 	}
@@ -261,7 +255,7 @@ func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
 	if v.Context().Err() != nil {
 		return
 	}
-	a.end(v.Context(), v, chat.Bot.Bot, err)
+	a.end(v.Context(), v, chat.Bot, err)
 	render(v, http.StatusOK, chat, questionForm{Turn: turn, Answer: a})
 }
 

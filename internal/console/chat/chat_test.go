@@ -218,7 +218,7 @@ func TestFailure(t *testing.T) {
 	ada := r.SignedInAs(r.Person)
 	for _, script := range []bool{true, false} {
 		p := send(t, r, ada, at(bot), script, map[string]string{"c": fmt.Sprint(script), "text": "cook"}, nil)
-		if p.Status != http.StatusOK || !p.Contains("I be", "(unfinished)", "Something went wrong: the kitchen burns",
+		if p.Status != http.StatusOK || !p.Contains("I be", "(unfinished)", "The bot reported an error: the kitchen burns",
 			"status 500 from &lt;stove&gt;") {
 			t.Errorf("%d: %s", p.Status, p.Text)
 		}
@@ -228,7 +228,7 @@ func TestFailure(t *testing.T) {
 		t.Error(p.Text)
 	}
 	if p := send(t, r, ada, at(plugin), false, map[string]string{"c": "one", "text": "there?"},
-		nil); !p.Contains("The bot is offline. Please check its connection and try again.") {
+		nil); !p.Contains("The bot is not connected here.", "check that the gateway is running", at(plugin)[:len(at(plugin))-len("chat")]+"settings") {
 		t.Error(p.Text)
 	}
 }
@@ -256,7 +256,7 @@ func TestFailedStays(t *testing.T) {
 		send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": text}, nil)
 	}
 	p := ada.Get(at(bot) + "?c=one")
-	if !inOrder(p.Text, "<span>first<", "Yes, first", "<span>fail<", "took too long", "status 504",
+	if !inOrder(p.Text, "<span>first<", "Yes, first", "<span>fail<", "did not answer in time", "status 504",
 		`name="text" value="fail"`, "<span>partly<", "I be", "(unfinished)", "the &lt;stove&gt; is cold", "<span>last<",
 		"Yes, last") {
 		t.Error(p.Text)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 )
 
 // An update has the tools only when they have changed, and a tool whose end nobody saw has failed.
@@ -33,7 +34,7 @@ func TestToolsArePatchedOnChange(t *testing.T) {
 	if text := update(); !strings.Contains(text, "#tools-1") {
 		t.Errorf("a change is not in the update: %s", text)
 	}
-	a.setResult(nil)
+	a.setResult(nil, control.BotStatus{}, nil)
 	if u := a.Tools[0]; u.Running || !u.Failed || u.Took < time.Minute {
 		t.Errorf("a tool that had not ended: %+v", u)
 	}

@@ -374,7 +374,7 @@ func TestVoice(t *testing.T) {
 		}
 	}
 	p := ada.Post("/devices/1/voice", "language", "ja", "speed", "0.9", "wake_words", "小明小明, Hey", "engines", "cloud")
-	if p.Path != "/devices/1/voice?saved" || !p.Contains(`value="ja"`, `value="0.9"`, ">小明小明, Hey</textarea>") {
+	if p.Path != "/devices/1/voice?saved" || !p.Contains(`value="ja" lang="ja" selected`, `value="0.9"`, ">小明小明, Hey</textarea>") {
 		t.Errorf("after that, ada is at %s: %s", p.Path, p.Text)
 	}
 	ada.Post("/devices/1/voice", "language", "", "speed", "0.9", "wake_words", "小明小明, Hey", "engines", "cloud")

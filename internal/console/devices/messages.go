@@ -220,6 +220,7 @@ const (
 	msgVoiceTold      = i18n.Message("How the device hears and speaks, from the next question on. What is empty here is set by its bot, or as usual.")
 	msgVoiceEngines   = i18n.Message("There are: %s.")
 	msgVoiceInherited = i18n.Message("Now: %s.")
+	msgAsAnnounced    = i18n.Message("As the bot or the board says")
 
 	msgToolsTold  = i18n.Message("Everything that the device can do. Programs and bots can use these tools too, unless they are not allowed to.")
 	msgToolsNone  = i18n.Message("Its tools are not known yet")

@@ -3,6 +3,7 @@ package devices
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,48 @@ func (f voiceField) id() string { return "set-" + f.Name }
 
 // isWide reports whether a value is longer than an input shows.
 func (f voiceField) isWide() bool { return f.Form == settings.FormList || f.Name == "greeting" }
+
+// inheritedText returns the inherited value as people read it.
+func (f voiceField) inheritedText() string {
+	if f.Name == languageField {
+		return languageName(f.Inherited)
+	}
+	return f.Inherited
+}
+
+// languageField is the setting with the code of a language.
+const languageField = "language"
+
+// language is one that a person speaks with a board, by its code and in its own words.
+type language struct{ code, name string }
+
+// languages are offered. Programs can set any code of BCP 47.
+var languages = []language{
+	{"zh", "中文"}, {"yue", "粵語"}, {"en", "English"}, {"ja", "日本語"}, {"ko", "한국어"}, {"ar", "العربية"},
+	{"cs", "Čeština"}, {"de", "Deutsch"}, {"el", "Ελληνικά"}, {"es", "Español"}, {"fr", "Français"},
+	{"he", "עברית"}, {"hi", "हिन्दी"}, {"hu", "Magyar"}, {"id", "Bahasa Indonesia"}, {"it", "Italiano"},
+	{"ms", "Bahasa Melayu"}, {"nl", "Nederlands"}, {"pl", "Polski"}, {"pt", "Português"}, {"ro", "Română"},
+	{"ru", "Русский"}, {"sv", "Svenska"}, {"th", "ไทย"}, {"tr", "Türkçe"}, {"uk", "Українська"}, {"vi", "Tiếng Việt"},
+}
+
+// languagesFor returns the languages to choose from, with the present one.
+func languagesFor(code string) []language {
+	if code == "" || slices.ContainsFunc(languages, func(l language) bool { return l.code == code }) {
+		return languages
+	}
+	return append([]language{{code, languageName(code)}}, languages...)
+}
+
+// languageName returns the name of a language with its code, or the code alone.
+func languageName(code string) string {
+	base, _, _ := strings.Cut(code, "-")
+	for _, l := range languages {
+		if l.code == base {
+			return l.name + " (" + code + ")"
+		}
+	}
+	return code
+}
 
 // voiceForm has the current or submitted settings, and their error.
 type voiceForm struct {

@@ -38,6 +38,9 @@ const (
 	msgActivity = i18n.Message("Activity")
 	msgSettings = i18n.Message("Settings")
 
+	msgToSettings     = i18n.Message("To the settings")
+	msgTechnicalCause = i18n.Message("In technical terms")
+
 	msgMissing      = i18n.Message("There is no such page")
 	msgMissingTold  = i18n.Message("It may have gone, or the address is wrong.")
 	msgBroken       = i18n.Message("Something is wrong on our side")

@@ -296,10 +296,10 @@ func stateDescription(v *page.Visit, state string) string {
 	return v.Text(msgTellAllowed)
 }
 
-// formOf returns the form of a tool. The arguments of boards have translations.
+// formOf returns the form of a tool. The arguments of Patchbay's own tools have translations.
 func formOf(v *page.Visit, t control.Tool) *schemaform.Form {
 	f := schemaform.Read(t.Input)
-	if t.Kind == "xiaozhi" {
+	if t.Kind != "upstream" {
 		f.Localize(v.Lang)
 	}
 	return f

@@ -30,6 +30,7 @@ func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 		tool.Tool{Name: "one", Title: "Decks", Description: "提交复习", Input: []byte(`{"type":"object"}`)})
 	ours := slices.Concat(learn.Tools(), bots.Tools())
 	wordstest.Check(t, ours)
+	wordstest.CheckArguments(t, ours)
 	browser := r.SignedInAs(r.Person)
 	for _, lang := range []i18n.Lang{i18n.English, i18n.Chinese} {
 		get := func(path string) string {

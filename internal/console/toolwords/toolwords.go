@@ -64,8 +64,11 @@ var mention = regexp.MustCompile("`[^`]*_self_get_device_status`")
 // in a language. Unknown words stay unchanged.
 func Word(lang i18n.Lang, word string) string {
 	m := i18n.Message("argument" + i18n.ContextEnd + word)
-	if _, ok := i18n.Lookup(i18n.Chinese, m); !ok {
+	switch _, ok := i18n.Lookup(i18n.Chinese, m); {
+	case !ok:
 		return word
+	case lang == i18n.English:
+		return strings.ReplaceAll(word, "_", " ")
 	}
 	return m.In(lang)
 }
