@@ -1216,7 +1216,7 @@ func briefPart(v *page.Visit, o *outcome) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = toolresult.Show(v, spokenResult(o.Result)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = toolresult.Show(v, spokenResult(o.Result), true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1944,7 +1944,7 @@ func resultPart(v *page.Visit, o *outcome) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if o.Result != nil {
-			templ_7745c5c3_Err = toolresult.Show(v, o.Result).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = toolresult.Show(v, o.Result, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -851,7 +851,7 @@ func invokeResult(v *page.Visit, t invocation) templ.Component {
 			}
 		}
 		if t.Result != nil {
-			templ_7745c5c3_Err = toolresult.Show(v, t.Result).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = toolresult.Show(v, t.Result, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -26,5 +26,8 @@ const (
 	msgPicture  = i18n.Message("The picture that the tool returned")
 	msgSound    = i18n.Message("The sound that the tool returned")
 	msgNotShown = i18n.Message("Not to be shown here: %s")
+	msgNothing  = i18n.Message("value\x04none")
+	msgYes      = i18n.Message("yes")
+	msgNo       = i18n.Message("no")
 	msgDetails  = i18n.Message("In its own words")
 )

@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 		{tool.ErrorResult("no paper"), `role="alert"`, ""},
 	} {
 		var b bytes.Buffer
-		if err := toolresult.Show(&page.Visit{Lang: i18n.English}, c.r).Render(t.Context(), &b); err != nil {
+		if err := toolresult.Show(&page.Visit{Lang: i18n.English}, c.r, false).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		if text := b.String(); !strings.Contains(text, c.has) || c.lack != "" && strings.Contains(text, c.lack) {

@@ -1123,7 +1123,7 @@ func trialForm(v *page.Visit, t control.Tool, tr trial) templ.Component {
 				}
 			}
 			if tr.Result != nil {
-				templ_7745c5c3_Err = toolresult.Show(v, tr.Result).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = toolresult.Show(v, tr.Result, t.Kind != "upstream").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
