@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/a-h/templ"
+
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
@@ -99,6 +101,18 @@ func doneNote(v *page.Visit) string {
 		return v.Text(s)
 	}
 	return ""
+}
+
+// isAdded reports whether the page follows the addition of a bot.
+func isAdded(v *page.Visit) bool { return v.URL.Query().Get("done") == "added" }
+
+// askedAtOnce has a bot that was just added asked the test question when the page is loaded, so
+// that a wrong address or key shows. Bots that connect by themselves have not done so yet.
+func askedAtOnce(v *page.Visit, b control.BotStatus) templ.Attributes {
+	if !isAdded(v) || v.Instance.Control.IsInbound(b.Kind) {
+		return nil
+	}
+	return templ.Attributes{"hx-trigger": "load, submit"}
 }
 
 // outcome returns the state and the name of a turn's outcome.

@@ -217,3 +217,16 @@ func TestNarrow(t *testing.T) {
 		}
 	}
 }
+
+// A bot that was just added is asked the test question at once, so that a wrong address shows.
+func TestAskedAtOnce(t *testing.T) {
+	r := newRig(t, control.Options{})
+	b := window(t, r)
+	b.Open("/bots/new?kind=openai")
+	b.Type(`[name="name"]`, "qwen")
+	b.Type(`[name="set.base_url"]`, "http://127.0.0.1:1/v1")
+	b.Type(`[name="set.model"]`, "m")
+	b.Script(`document.querySelector('[name="set.model"]').form.requestSubmit()`)
+	b.WaitText("#trial", "Check the address, the name of the model and the key")
+	b.WaitText("#page", "The bot is added.")
+}
