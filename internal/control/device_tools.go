@@ -104,6 +104,9 @@ type DeviceCall struct {
 	// Tool is its name at the device, or its full name.
 	Tool string
 	Args json.RawMessage
+	// Confirmed means that the owner, who is the caller, has just proved who they are: then a tool
+	// that is dangerous needs not be allowed by name for this one call.
+	Confirmed bool
 	// Channel and Agent are those of the call, for the audit trail.
 	Channel, Agent string
 	// Progress gets the progress of the call; it may be nil.
@@ -119,7 +122,11 @@ func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q De
 	if o == nil {
 		return nil, s.noTool(d, q.Tool)
 	}
-	who := hub.Access{Rules: c.Rules, Caller: tool.Caller{
+	rules := c.Rules
+	if q.Confirmed && c.Person == d.Owner {
+		rules = hub.Rules{People: true, Dangerous: []string{o.OriginalName()}}.String()
+	}
+	who := hub.Access{Rules: rules, Caller: tool.Caller{
 		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
 		Channel: q.Channel, Program: q.Agent, Lang: string(c.Lang),
 	}}

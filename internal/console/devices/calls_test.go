@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/hub"
 	"patchbay/internal/store"
@@ -25,8 +26,8 @@ func TestDevice(t *testing.T) {
 		"<summary>Board, firmware and addresses", "aa:aa:aa:aa:aa:01", "esp32s3") {
 		t.Errorf("the page is %s", p.Text)
 	}
-	if p := ada.Get("/devices/1/settings"); !p.Contains("can do harm", "kettle_reboot") {
-		t.Errorf("restarting it is not explained: %s", p.Text)
+	if p := ada.Get("/devices/1/settings"); !p.Contains(`action="/devices/1/tools/reboot"`, "data-confirm") {
+		t.Errorf("it cannot be restarted: %s", p.Text)
 	}
 	now := ada.DoHX("GET", "/devices/1/now")
 	if !now.Contains(`type="range" min="0" max="100" step="1" value="37"`, `<option value="&#34;dark&#34;" selected>Dark`, "80%",
@@ -94,9 +95,23 @@ func TestCall(t *testing.T) {
 	if p := ada.Post(volume, "arg.volume", "700"); p.Status != 422 || !p.Contains("<html", "It may be 100 at most.") {
 		t.Errorf("without a script, wrongly: %d %s", p.Status, p.Text)
 	}
-	if p := ada.DoHX("POST", "/devices/1/tools/reboot", "as", "brief"); !p.Contains("This tool is not allowed.") ||
+	if p := ada.DoHX("POST", "/devices/1/tools/reboot", "as", "brief"); !p.Contains("Done.") ||
+		!h.gadget.called("reboot {} console") {
+		t.Errorf("what is dangerous, with the password: %s", p.Text)
+	}
+	h.gadget.calls = nil
+	h.forgetPassword(t)
+	if p := ada.DoHX("POST", "/devices/1/tools/reboot", "as", "brief"); !p.Contains(`action="/confirm"`) ||
 		h.gadget.called("reboot {} console") {
-		t.Errorf("what is dangerous: %s", p.Text)
+		t.Errorf("what is dangerous, without: %s", p.Text)
+	}
+	root, err := h.Accounts.AddPerson(t.Context(), "root", account.RoleAdmin, "en", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := h.SignedInAs(root).DoHX("POST", "/devices/1/tools/reboot", "as", "brief"); !p.Contains("there is no device") ||
+		h.gadget.called("reboot {} console") {
+		t.Errorf("what is dangerous, by another person: %s", p.Text)
 	}
 	if p := ada.DoHX("POST", "/devices/1/tools/nothing", "as", "brief"); !p.Contains("There is no such tool.") {
 		t.Errorf("what is not there: %s", p.Text)
@@ -133,6 +148,20 @@ func TestCall(t *testing.T) {
 }
 
 // Each tool has a form on the tools page, unless it is not allowed.
+// forgetPassword makes the last entry of ada's password an hour old.
+func (h *installation) forgetPassword(t *testing.T) {
+	t.Helper()
+	list, err := h.Store.SignIns.ByPerson(t.Context(), h.Person.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if err := h.Store.SignIns.Replace(t.Context(), s.ID, s.ID, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTools(t *testing.T) {
 	h := newInstance(t)
 	if err := h.Store.ToolRules.Set(t.Context(), store.ToolRule{Owner: h.Person.ID,
@@ -147,8 +176,8 @@ func TestTools(t *testing.T) {
 	if !p.Contains("Tools of this device", "Tools that every device has", `name="arg.volume" type="number"`,
 		`<option value="&#34;light&#34;">Light</option>`,
 		"not allowed", "You do not allow this tool", "only looks", "can do harm", "Restart the board",
-		">Volume<") ||
-		p.Contains(`action="/devices/1/tools/show"`) || p.Contains(`action="/devices/1/tools/reboot"`) {
+		">Volume<", `action="/devices/1/tools/reboot"`, "you may have to type your password") ||
+		p.Contains(`action="/devices/1/tools/show"`) {
 		t.Errorf("the tools are %s", p.Text)
 	}
 	if p := ada.Get("/devices/1"); !p.Contains("You do not allow this tool") {

@@ -56,7 +56,7 @@ func (p *pages) play(v *page.Visit) {
 	if f := o.Form.Get(argLater); f != nil && args.Later {
 		f.Value = "true"
 	}
-	p.callTool(v, &d, name, text, &o)
+	p.callTool(v, &d, control.DeviceCall{Tool: name, Args: text}, &o)
 	p.showOutcome(v, &d, &o)
 }
 

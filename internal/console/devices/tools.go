@@ -127,6 +127,10 @@ func (p *pages) call(v *page.Visit) {
 	if o.Tool = d.tool(v.PathValue("tool")); o.Tool != nil {
 		o.Form = formOf(v, o.Tool)
 	}
+	confirmed := o.Tool != nil && needsConfirmation(v, &d, o.Tool)
+	if confirmed && !v.RequireConfirmation(d.path("/tools")) {
+		return
+	}
 	if asksStep(v, &o) {
 		if err := p.readStep(v, &d, &o); err != nil {
 			p.showFormError(v, &d, err)
@@ -139,16 +143,21 @@ func (p *pages) call(v *page.Visit) {
 	}
 	args, good := o.Form.Parse(v.Lang, v.PostForm)
 	if o.HasFormErrors = !good; good {
-		p.callTool(v, &d, v.PathValue("tool"), args, &o)
+		p.callTool(v, &d, control.DeviceCall{Tool: v.PathValue("tool"), Args: args, Confirmed: confirmed}, &o)
 	}
 	p.showOutcome(v, &d, &o)
 }
 
+// needsConfirmation reports whether a person may call a tool of their device that they have not
+// allowed to programs and bots, once they have typed their password.
+func needsConfirmation(v *page.Visit, d *view, l *hub.Listing) bool {
+	return l.State == control.ToolDangerous && d.Owner == v.Session.Person.ID
+}
+
 // callTool calls a tool of a device.
-func (p *pages) callTool(v *page.Visit, d *view, name string, args []byte, o *outcome) {
-	res, err := p.control.CallDevice(v.Context(), v.Caller(), d.Device.Device, control.DeviceCall{
-		Tool: name, Args: args, Channel: "console", Agent: v.UserAgent(),
-	})
+func (p *pages) callTool(v *page.Visit, d *view, q control.DeviceCall, o *outcome) {
+	q.Channel, q.Agent = "console", v.UserAgent()
+	res, err := p.control.CallDevice(v.Context(), v.Caller(), d.Device.Device, q)
 	o.Result, o.Err = res, tool.AsError(err)
 }
 
