@@ -208,15 +208,24 @@ func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, n
 		if err != nil {
 			return nil, err
 		}
+		whole := len(got) == want
+		if whole {
+			after = store.KeyOf(&got[want-1])
+		}
+		taken := got[:0]
 		for i := range got {
 			if p.take(&got[i]) {
-				out = append(out, got[i])
+				taken = append(taken, got[i])
 			}
 		}
-		if len(got) < want {
+		if out == nil {
+			out = taken
+		} else {
+			out = append(out, taken...)
+		}
+		if !whole {
 			break
 		}
-		after = store.KeyOf(&got[len(got)-1])
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"patchbay/internal/store"
@@ -133,22 +134,32 @@ func result(shown any, structured any, note string) *tool.Result {
 	return &tool.Result{Content: compactJSON(blocks), Structured: compactJSON(structured)}
 }
 
+// buffers are those in which results are encoded: a list of a hundred points takes 100 KB.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // indentJSON encodes JSON as the original service does: indented by two spaces, without HTML
 // escapes.
 func indentJSON(v any) string {
-	var w bytes.Buffer
-	enc := json.NewEncoder(&w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		panic(err) // our own types can always be encoded
+	w, indented := buffers.Get().(*bytes.Buffer), buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(w)
+	defer buffers.Put(indented)
+	indented.Reset()
+	if err := json.Indent(indented, encodeJSON(w, v), "", "  "); err != nil {
+		panic(err) // it was just encoded
 	}
-	return string(bytes.TrimSuffix(w.Bytes(), []byte("\n")))
+	return indented.String()
 }
 
 func compactJSON(v any) json.RawMessage {
-	var w bytes.Buffer
-	enc := json.NewEncoder(&w)
+	w := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(w)
+	return bytes.Clone(encodeJSON(w, v))
+}
+
+// encodeJSON encodes JSON into a buffer, which it empties first.
+func encodeJSON(w *bytes.Buffer, v any) []byte {
+	w.Reset()
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // our own types can always be encoded
