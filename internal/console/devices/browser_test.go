@@ -146,6 +146,25 @@ func TestSlidersComeLater(t *testing.T) {
 	b.WaitText("#volume-now", "37")
 }
 
+// The page with all tools shows what the device can do now, and whether it is awake; what somebody
+// has opened and filled in stays.
+func TestToolsUpdate(t *testing.T) {
+	h := newInstance(t)
+	h.socket.SetTools(kettleTools[:5])
+	b := h.browser()
+	b.Open("/devices/1/tools")
+	b.WaitText("#presence", "Awake")
+	b.Script(`document.querySelector('form[action$="/tools/show"]').closest("details").open = true`)
+	b.Type(`form[action$="/tools/show"] [name="arg.text"]`, "half a text")
+	b.WaitUntil(`!document.querySelector('form[action$="set_volume"]')`)
+	h.socket.SetTools(kettleTools)
+	b.WaitVisible("#tools details:has(form[action$='set_volume'])")
+	b.WaitUntil(`document.querySelector('form[action$="/tools/show"] [name="arg.text"]').value == "half a text"`)
+	b.WaitUntil(`document.querySelector('form[action$="/tools/show"]').closest("details").open`)
+	h.socket.Hold(false)
+	b.WaitText("#presence", "Asleep")
+}
+
 // The list updates itself, and the forms of tools work in place.
 func TestToolsInABrowser(t *testing.T) {
 	h := newInstance(t)

@@ -129,7 +129,8 @@ func (p *pages) deviceLive(v *page.Visit) {
 		defer forget()
 		notices, forgetNotices := h.SubscribeNotices(v.Session.Person.ID)
 		defer forgetNotices()
-		live := &deviceLive{send: send, sent: map[string]string{}, settingsKind: v.URL.Query().Get("offers")}
+		live := &deviceLive{send: send, sent: map[string]string{}, settingsKind: v.URL.Query().Get("offers"),
+			toolsMark: v.URL.Query().Get("tools")}
 		provider := hub.DeviceProviderID(d.Number)
 		var recent []hub.Notice
 		again := time.NewTimer(0)
@@ -170,6 +171,7 @@ type deviceLive struct {
 	send         page.Send
 	sent         map[string]string
 	settingsKind string // as of the page load or the last update
+	toolsMark    string // the same; empty: the page does not list the tools
 }
 
 // put sends a part if it differs from the one sent before.
@@ -198,6 +200,13 @@ func (p *pages) refresh(ctx context.Context, v *page.Visit, number int64, l *dev
 	}
 	if err := l.put("#presence", presence(v, &d)); err != nil {
 		return err
+	}
+	if l.toolsMark != "" {
+		before := l.toolsMark
+		if l.toolsMark = d.toolsMark(); l.toolsMark == before {
+			return nil
+		}
+		return l.send(patch("#tools", "outerMorph", toolsPart(v, &d)))
 	}
 	if err := l.put("#doing", actionsPart(v, &d)); err != nil {
 		return err

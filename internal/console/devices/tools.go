@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"patchbay/internal/console/page"
@@ -146,6 +147,15 @@ func (p *pages) call(v *page.Visit) {
 		p.callTool(v, &d, control.DeviceCall{Tool: v.PathValue("tool"), Args: args, Confirmed: confirmed}, &o)
 	}
 	p.showOutcome(v, &d, &o)
+}
+
+// toolsMark changes with the tools of a device, and what may be done with each.
+func (d *view) toolsMark() string {
+	h := fnv.New64a()
+	for _, l := range d.Tools {
+		fmt.Fprintln(h, l.Tool.Name, l.State, l.Title, l.Description, string(l.Input))
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 // needsConfirmation reports whether a person may call a tool of their device that they have not
