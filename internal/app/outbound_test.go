@@ -76,7 +76,7 @@ func TestFailingModel(t *testing.T) {
 	}
 	d.ask(b)
 	if s := state(); s.Online || !strings.Contains(s.Problem, "cannot be reached") ||
-		!strings.Contains(s.Problem, "base_url") {
+		!strings.Contains(s.Problem, "address of its API") {
 		t.Errorf("after a failed turn: %+v", s)
 	}
 	for _, page := range []string{"/", "/bots", "/bots/" + strconv.FormatInt(b.Number, 10)} {

@@ -30,19 +30,19 @@ var problems = map[Problem]problemText{
 		i18n.Message("the model did not answer in time"),
 		i18n.Message("See whether its server runs and is not overloaded; a model that loads slowly needs a longer first_byte_timeout."),
 	},
-	ProblemKey:           {msgKey, i18n.Message("Check the API key (api_key).")},
-	ProblemNoCredit:      {msgSpent, i18n.Message("The account of the API key (api_key) needs credit.")},
-	ProblemModelNotFound: {msgUnknown, i18n.Message("Check the address of the API (base_url) and the model.")},
+	ProblemKey:           {msgKey, i18n.Message("Check the API key.")},
+	ProblemNoCredit:      {msgSpent, i18n.Message("The account of the API key needs credit.")},
+	ProblemModelNotFound: {msgUnknown, i18n.Message("Check the address of the API and the model.")},
 	ProblemThrottled:     {msgThrottled, i18n.Message("Try again later, or have the limits of the account raised.")},
 	ProblemServer:        {msgServer, i18n.Message("The log of the model's server tells more.")},
 	ProblemUnreachable: {
 		msgUnreachable,
-		i18n.Message("See whether the model's server runs, and whether the address of its API (base_url) is right."),
+		i18n.Message("See whether the model's server runs, and whether the address of its API is right."),
 	},
 	ProblemPrivateAddress: {msgPrivate,
 		i18n.Message("Use a public address, or ask an administrator to add its host to fetch.private_hosts.")},
 	ProblemConnectionLost:  {msgBroke, i18n.Message("The log of the model's server tells more.")},
-	ProblemInvalidResponse: {msgGarbled, i18n.Message("See whether the address of the API (base_url) is that of a chat API.")},
+	ProblemInvalidResponse: {msgGarbled, i18n.Message("See whether the address of the API is that of a chat API.")},
 }
 
 // problemOf returns the problem that a message describes, or "".
