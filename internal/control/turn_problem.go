@@ -39,8 +39,8 @@ const (
 	msgDoModel        = i18n.Message("Check the address, the name of the model and the key in the settings.")
 )
 
-// ExplainTurn explains why a bot of some kind did not answer. Records keep only the code and the
-// cause of a failure; before that, the text for the person says more.
+// ExplainTurn explains why a bot of some kind did not answer. What the person was told is used where
+// it says more than the code does; records do not keep it.
 func (s *Service) ExplainTurn(f *talk.Failure, kind string, l i18n.Lang) TurnProblem {
 	why, do := msgWhyFailed0, msgDoAgain
 	switch f.Code {
@@ -76,8 +76,8 @@ func (s *Service) ExplainTurn(f *talk.Failure, kind string, l i18n.Lang) TurnPro
 	case f.Told == "":
 	case f.Code == talk.BotFailed:
 		p.Problem = msgWhyFailed.In(l, f.Told)
-	default:
-		p.Problem = f.Sentence(l)
+	case f.Code == talk.NotAllowed, f.Code == talk.Unreadable:
+		p.Problem = f.Told
 	}
 	if do != "" {
 		p.Do = do.In(l)
