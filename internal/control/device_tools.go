@@ -122,11 +122,14 @@ func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q De
 	if o == nil {
 		return nil, s.noTool(d, q.Tool)
 	}
-	rules := c.Rules
-	if q.Confirmed && c.Person == d.Owner {
-		rules = hub.Rules{People: true, Dangerous: []string{o.OriginalName()}}.String()
+	rules, err := hub.ParseRules(c.Rules)
+	if err != nil {
+		return nil, tool.Fail(tool.Failed, "", err)
 	}
-	who := hub.Access{Rules: rules, Caller: tool.Caller{
+	if q.Confirmed && c.Person == d.Owner {
+		rules.Dangerous = append(rules.Dangerous, o.OriginalName())
+	}
+	who := hub.Access{Rules: rules.String(), Caller: tool.Caller{
 		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
 		Channel: q.Channel, Program: q.Agent, Lang: string(c.Lang),
 	}}

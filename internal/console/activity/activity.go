@@ -198,7 +198,7 @@ func turn(v *page.Visit) {
 		}
 		asks = isAskedToKeep(v, mine)
 	}
-	failed, err := turnFailure(v, d)
+	failed, err := turnFailure(v, c, d)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -206,17 +206,19 @@ func turn(v *page.Visit) {
 	v.Render(http.StatusOK, turnPage(v, d, failed, asks))
 }
 
-// turnFailure explains why a turn failed; nil: it has not.
-func turnFailure(v *page.Visit, d control.TurnDetail) (*page.TurnFailure, error) {
-	if d.Code == "" && d.Cause == "" {
+// turnFailure explains why a turn failed, to a caller who may read its record; nil: it has not. A
+// turn that the person stopped has a cause, and is no failure.
+func turnFailure(v *page.Visit, c control.Caller, d control.TurnDetail) (*page.TurnFailure, error) {
+	if d.Code == "" && d.Outcome != "failed" {
 		return nil, nil
 	}
-	b, err := v.Instance.Control.FindBot(v.Context(), v.Caller(), strconv.FormatInt(d.Bot, 10))
-	if err != nil && !problem.Is(err, problem.NotFound) {
+	b, err := v.Instance.Control.FindBot(v.Context(), c, strconv.FormatInt(d.Bot, 10))
+	gone := problem.Is(err, problem.NotFound) // or somebody else's, who lets the caller ask it
+	if err != nil && !gone {
 		return nil, err
 	}
-	f := &talk.Failure{Code: talk.Code(d.Code), Cause: d.Cause}
-	return page.NewTurnFailure(v, f, b, err == nil), nil
+	f := &talk.Failure{Code: talk.Code(d.Code), Cause: strings.TrimPrefix(d.Cause, d.Code+": ")}
+	return page.NewTurnFailure(v, f, b, !gone || d.BotName == "" && d.Owner == v.Session.Person.ID), nil
 }
 
 // turnSound sends a sound of a recorded turn.

@@ -124,7 +124,7 @@ const (
 
 // Messages for the error codes of calls, for people who can act on them.
 var codes = map[string]i18n.Message{
-	"offline":       i18n.Message("What has the tool was not connected. Look whether its side is running."),
+	"offline":       i18n.Message("The provider of the tool was not connected. Check whether it is running."),
 	"busy":          i18n.Message("Too much was asked at the same time. It can be set to do more at a time."),
 	"stopping":      i18n.Message("The server was stopping or restarting, and took nothing new."),
 	"lost":          i18n.Message("The connection broke in the middle."),

@@ -14,6 +14,7 @@ package bots
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -106,13 +107,17 @@ func doneNote(v *page.Visit) string {
 // isAdded reports whether the page follows the addition of a bot.
 func isAdded(v *page.Visit) bool { return v.URL.Query().Get("done") == "added" }
 
-// askedAtOnce has a bot that was just added asked the test question when the page is loaded, so
-// that a wrong address or key shows. Bots that connect by themselves have not done so yet.
+// justAdded is how long after its addition a bot is asked the test question by itself.
+const justAdded = time.Minute
+
+// askedAtOnce has a model that was just added asked the test question when the page is loaded, so
+// that a wrong address or key shows. It is asked once: the address of the page changes. Other bots
+// connect by themselves, or wait for an approval.
 func askedAtOnce(v *page.Visit, b control.BotStatus) templ.Attributes {
-	if !isAdded(v) || v.Instance.Control.IsInbound(b.Kind) {
+	if !isAdded(v) || b.Kind != "openai" || time.Since(b.Created) > justAdded {
 		return nil
 	}
-	return templ.Attributes{"hx-trigger": "load, submit"}
+	return templ.Attributes{"hx-trigger": "load, submit", "hx-replace-url": botPath(b, "")}
 }
 
 // outcome returns the state and the name of a turn's outcome.

@@ -320,7 +320,7 @@ func TestTry(t *testing.T) {
 	}{
 		{good, []string{"I am &lt;here&gt;", "thinking", "first words after", "It answers. All is well."}},
 		{bad, []string{"The bot reported an error: no such model", "404 from example"}},
-		{away, []string{"The bot is not connected here.", "check that the gateway is running"}},
+		{away, []string{"The bot was not connected here.", "check that the gateway is running"}},
 		{worse, []string{"the chat endpoint is off", "Run on the bot", "openclaw config set it"}},
 	} {
 		path := fmt.Sprintf("/bots/%d/test", c.bot.Number)

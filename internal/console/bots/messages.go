@@ -199,7 +199,7 @@ const (
 
 // doneSays maps the names in a URL to confirmations of the action before.
 var doneSays = map[string]i18n.Message{
-	"added":   i18n.Message("The bot is added. Try it."),
+	"added":   i18n.Message("The bot is added."),
 	"saved":   i18n.Message("Saved. It holds from the next question on."),
 	"removed": i18n.Message("The bot is removed."),
 	"unbound": i18n.Message("The wearer is unbound."),

@@ -47,8 +47,8 @@ type answer struct {
 	// last one.
 	Question string
 	At       time.Time
-	Took     time.Duration // 0: unknown
-	Tokens   int           // of the bot's model, read and written; 0: unknown
+	Took     time.Duration     // 0: unknown
+	Tokens   int               // of the bot's model, read and written; 0: unknown
 	Failure  *page.TurnFailure // nil: it has not failed
 	Stopped  bool
 	// Forgotten means that the question is not kept.

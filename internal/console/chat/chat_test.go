@@ -228,7 +228,7 @@ func TestFailure(t *testing.T) {
 		t.Error(p.Text)
 	}
 	if p := send(t, r, ada, at(plugin), false, map[string]string{"c": "one", "text": "there?"},
-		nil); !p.Contains("The bot is not connected here.", "check that the gateway is running", at(plugin)[:len(at(plugin))-len("chat")]+"settings") {
+		nil); !p.Contains("The bot was not connected here.", "check that the gateway is running", at(plugin)[:len(at(plugin))-len("chat")]+"settings") {
 		t.Error(p.Text)
 	}
 }

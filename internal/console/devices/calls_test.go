@@ -147,7 +147,6 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// Each tool has a form on the tools page, unless it is not allowed.
 // forgetPassword makes the last entry of ada's password an hour old.
 func (h *installation) forgetPassword(t *testing.T) {
 	t.Helper()
@@ -162,6 +161,7 @@ func (h *installation) forgetPassword(t *testing.T) {
 	}
 }
 
+// Each tool has a form on the tools page, unless it is not allowed.
 func TestTools(t *testing.T) {
 	h := newInstance(t)
 	if err := h.Store.ToolRules.Set(t.Context(), store.ToolRule{Owner: h.Person.ID,

@@ -145,7 +145,7 @@ func (p *pages) deviceLive(v *page.Visit) {
 				if !open {
 					return nil
 				}
-				if n.Provider != provider {
+				if n.Provider != provider || live.toolsMark != "" { // the page of the tools has no notices
 					continue
 				}
 				recent = append([]hub.Notice{n}, recent[:min(len(recent), maxNotices-1)]...)

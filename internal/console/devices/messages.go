@@ -234,7 +234,6 @@ const (
 	msgForPeople     = i18n.Message("for people")
 	msgReads         = i18n.Message("only looks")
 	msgDeniedTold    = i18n.Message("You do not allow this tool. You can allow it on the page of your tools.")
-	msgDangerTold    = i18n.Message("This tool can do harm, so it can be used only once you have allowed it by name, on the page of your tools.")
 	msgConfirmedTold = i18n.Message("This tool can do harm: you may have to type your password. Programs and bots can use it only once you have allowed it by name.")
 	msgToTools       = i18n.Message("To the page of your tools")
 	msgBack          = i18n.Message("Back to the device")

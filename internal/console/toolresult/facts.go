@@ -24,44 +24,68 @@ var worded = []string{"emotion", "priority", "repeat", "signal", "theme", "type"
 // fact is a value of a JSON object as people read it.
 type fact struct{ name, value string }
 
-// factReader reads the facts of a result of one of Patchbay's own tools.
+// factGroup are the facts of an object, or of an object in a list, whose name is the title.
+type factGroup struct {
+	title string
+	facts []fact
+}
+
+// factReader reads the facts of a result.
 type factReader struct {
 	v      *page.Visit
-	groups [][]fact // those of the object itself, and one group for each object in a list
+	groups []factGroup // the first is that of the object itself
 	count  int
 }
 
 // factsOf returns the values of a JSON object in their order, named in the reader's language. It
 // returns nil for other JSON, and for an object that is too large for people.
-func factsOf(v *page.Visit, text string) [][]fact {
-	r := factReader{v: v, groups: [][]fact{nil}}
+func factsOf(v *page.Visit, text string) []factGroup {
+	r := factReader{v: v, groups: make([]factGroup, 1)}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	if t, err := d.Token(); err != nil || t != json.Delim('{') || !r.object(d, 0, "", 1) || r.count == 0 {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') || !r.object(d, 0, "", "", 1) || r.count == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(r.groups, func(g []fact) bool { return len(g) == 0 })
+	return slices.DeleteFunc(r.groups, func(g factGroup) bool { return len(g.facts) == 0 })
 }
 
 // object reads the members of an object, whose beginning was read, into a group. It returns false
 // if they are not for people.
-func (r *factReader) object(d *json.Decoder, group int, of string, depth int) bool {
+func (r *factReader) object(d *json.Decoder, group int, key, of string, depth int) bool {
+	if !d.More() && of != "" {
+		r.add(group, of, r.v.Text(msgNothing))
+	}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return false
 		}
-		key, _ := name.(string)
-		label := toolwords.Word(r.v.Lang, key)
+		member, _ := name.(string)
+		label := r.word(key, member)
 		if of != "" {
 			label = of + " · " + label
 		}
 		var raw json.RawMessage
-		if d.Decode(&raw) != nil || !r.value(raw, group, key, strings.ReplaceAll(label, "_", " "), depth) {
+		if d.Decode(&raw) != nil || !r.value(raw, group, member, label, depth) {
 			return false
 		}
 	}
 	return true
+}
+
+// word returns a word in the reader's language: what it means as a member or a value of something,
+// or else what it means anywhere.
+func (r *factReader) word(of, word string) string {
+	if full := of + "." + word; toolwords.Word(r.v.Lang, full) != full {
+		return toolwords.Word(r.v.Lang, full)
+	}
+	return toolwords.Word(r.v.Lang, word)
+}
+
+// add adds a fact to a group.
+func (r *factReader) add(group int, name, value string) {
+	g := &r.groups[group]
+	g.facts = append(g.facts, fact{name, value})
 }
 
 // value reads the value of a member.
@@ -74,11 +98,11 @@ func (r *factReader) value(raw json.RawMessage, group int, key, label string, de
 	}
 	switch t {
 	case json.Delim('{'):
-		return r.object(d, group, label, depth+1)
+		return r.object(d, group, key, label, depth+1)
 	case json.Delim('['):
 		return r.list(d, group, key, label, depth)
 	}
-	r.groups[group] = append(r.groups[group], fact{label, r.text(key, t)})
+	r.add(group, label, r.text(key, t))
 	return true
 }
 
@@ -96,8 +120,8 @@ func (r *factReader) list(d *json.Decoder, group int, key, label string, depth i
 			return false
 		case json.Delim('{'):
 			objects++
-			r.groups = append(r.groups, nil)
-			if !r.object(d, len(r.groups)-1, "", depth+1) {
+			r.groups = append(r.groups, factGroup{title: label})
+			if !r.object(d, len(r.groups)-1, key, "", depth+1) {
 				return false
 			}
 			if _, err := d.Token(); err != nil { // its end
@@ -111,7 +135,7 @@ func (r *factReader) list(d *json.Decoder, group int, key, label string, depth i
 		if len(texts) == 0 {
 			texts = []string{r.v.Text(msgNothing)}
 		}
-		r.groups[group] = append(r.groups[group], fact{label, strings.Join(texts, ", ")})
+		r.add(group, label, strings.Join(texts, ", "))
 	}
 	return objects == 0 || len(texts) == 0
 }
@@ -131,7 +155,7 @@ func (r *factReader) text(key string, value json.Token) string {
 			return r.v.FormatDate(at)
 		}
 		if slices.Contains(worded, key) {
-			return toolwords.Word(r.v.Lang, value)
+			return r.word(key, value)
 		}
 		return value
 	}

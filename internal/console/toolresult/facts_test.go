@@ -1,7 +1,6 @@
 package toolresult
 
 import (
-	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -19,24 +18,26 @@ func visit(lang i18n.Lang) *page.Visit {
 // The state of a board and its timers are read as words, in their order, and what somebody has
 // written stays as it is.
 func TestFacts(t *testing.T) {
-	for text, want := range map[string][][]fact{
+	for text, want := range map[string][]factGroup{
 		`{"audio_speaker":{"volume":70},"screen":{"brightness":75,"theme":"dark"},"battery":{"level":80,"charging":false},
-			"network":{"type":"wifi","ssid":"strong"}}`: {{
+			"network":{"type":"wifi","ssid":"strong"}}`: {{"", []fact{
 			{"扬声器 · 音量", "70"}, {"屏幕 · 亮度", "75"}, {"屏幕 · 主题", "深色"}, {"电池 · 电量", "80"},
-			{"电池 · 正在充电", "否"}, {"网络 · 类型", "wifi"}, {"网络 · Wi-Fi 名称", "strong"}}},
+			{"电池 · 正在充电", "否"}, {"网络 · 类型", "wifi"}, {"网络 · Wi-Fi 名称", "strong"}}}},
 		`{"timers":[{"id":1,"text":"stop"},{"id":2,"text":"<b>"}]}`: {
-			{{"编号", "1"}, {"文字", "stop"}}, {{"编号", "2"}, {"文字", "<b>"}}},
-		`{"own_list":[1,"two",null,true],"empty":[]}`: {{{"own list", "1, two, 无, 是"}, {"empty", "无"}}},
-		`[1]`: nil, `{}`: nil, `"x"`: nil, `{"a":`: nil, `{"a":[[1]]}`: nil, `{"a":[1,{"b":2}]}`: nil,
+			{"计时器", []fact{{"编号", "1"}, {"文字", "stop"}}}, {"计时器", []fact{{"编号", "2"}, {"文字", "<b>"}}}},
+		`{"own_list":[1,"two",null,true],"empty":[]}`: {{"", []fact{{"own_list", "1, two, 无, 是"}, {"empty", "无"}}}},
+		`{"my_deck":{},"level":1,"light":"on"}`:       {{"", []fact{{"my_deck", "无"}, {"level", "1"}, {"light", "on"}}}},
+		`[1]`:                                         nil, `{}`: nil, `"x"`: nil, `{"a":`: nil, `{"a":[[1]]}`: nil, `{"a":[1,{"b":2}]}`: nil,
 		strings.Repeat(`{"a":`, 6) + "1" + strings.Repeat("}", 6): nil,
 		`{"a":[` + strings.Repeat("1,", maxFacts) + "1]}":         nil,
 	} {
-		if diff := cmp.Diff(want, factsOf(visit(i18n.Chinese), text), cmp.AllowUnexported(fact{})); diff != "" {
+		if diff := cmp.Diff(want, factsOf(visit(i18n.Chinese), text), cmp.AllowUnexported(fact{}, factGroup{})); diff != "" {
 			t.Errorf("%s:\n%s", text, diff)
 		}
 	}
 	at := factsOf(visit(i18n.English), `{"due_at":"2026-11-29T18:00:00Z","in_seconds":5}`)
-	if len(at) != 1 || at[0][0].name != "due at" || strings.Contains(at[0][0].value, "T18") || at[0][1].name != "in seconds" {
+	if len(at) != 1 || at[0].facts[0].name != "due at" || strings.Contains(at[0].facts[0].value, "T18") ||
+		at[0].facts[1].name != "in seconds" {
 		t.Errorf("%+v", at)
 	}
 }
@@ -48,10 +49,10 @@ func FuzzFacts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n := 0
 		for _, group := range factsOf(visit(i18n.Chinese), text) {
-			n += len(group)
+			n += len(group.facts)
 		}
 		if n > maxFacts {
-			t.Error(fmt.Sprint(n, " facts"))
+			t.Errorf("%d facts", n)
 		}
 	})
 }

@@ -296,7 +296,8 @@ func stateDescription(v *page.Visit, state string) string {
 	return v.Text(msgTellAllowed)
 }
 
-// formOf returns the form of a tool. The arguments of Patchbay's own tools have translations.
+// formOf returns the form of a tool. Arguments of boards, nodes and Patchbay itself have
+// translations, those of other people's servers have none.
 func formOf(v *page.Visit, t control.Tool) *schemaform.Form {
 	f := schemaform.Read(t.Input)
 	if t.Kind != "upstream" {

@@ -60,8 +60,9 @@ func Translate(lang i18n.Lang, text string) string {
 // mention matches the name that the hub gives a tool of the firmware where another one mentions it.
 var mention = regexp.MustCompile("`[^`]*_self_get_device_status`")
 
-// Word returns the name of an argument of one of Patchbay's own tools, or a value to choose from,
-// in a language. Unknown words stay unchanged.
+// Word returns the name of an argument or of a member of a result, or a value to choose from, in a
+// language. The words are those of Patchbay's own tools and of the firmware of boards; others stay
+// unchanged.
 func Word(lang i18n.Lang, word string) string {
 	m := i18n.Message("argument" + i18n.ContextEnd + word)
 	switch _, ok := i18n.Lookup(i18n.Chinese, m); {

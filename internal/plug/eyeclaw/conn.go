@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -176,9 +177,7 @@ func (c *conn) writeFrame(o outbound) bool {
 		if o.written != nil {
 			o.written.Store(false)
 		}
-		if !errors.Is(err, net.ErrClosed) { // the reader knows why
-			c.terminate(endWrite)
-		}
+		c.endAfter(err, endWrite)
 		return false
 	}
 	c.s.metrics.framesOut.Inc()
@@ -228,6 +227,18 @@ func (c *conn) terminate(reason string) {
 		close(c.done)
 		c.ws.abort()
 	})
+}
+
+// endAfter ends the socket after a write or a ping failed: because the client has closed it, or for
+// another reason. A socket that is closed here already has a reader that knows why.
+func (c *conn) endAfter(err error, reason string) {
+	switch {
+	case errors.Is(err, net.ErrClosed):
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		c.terminate(endClosed)
+	default:
+		c.terminate(reason)
+	}
 }
 
 // send queues a frame and reports whether it was queued. If the queue is full, it waits as long as
@@ -281,11 +292,8 @@ func (c *conn) probe() {
 	started := c.s.start(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.s.opt.Timings.ProbeWait)
 		defer cancel()
-		switch err := c.ws.Ping(ctx); {
-		case errors.Is(err, net.ErrClosed): // the reader knows why
-			return
-		case err != nil:
-			c.terminate(endPong)
+		if err := c.ws.Ping(ctx); err != nil {
+			c.endAfter(err, endPong)
 			return
 		}
 		c.lastSeen.Store(time.Now().UnixNano())

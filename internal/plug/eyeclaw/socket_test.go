@@ -213,13 +213,13 @@ func TestShutdown_tellsClients(t *testing.T) {
 func TestClosedWhilePinged(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.Ping, o.Timings.Probe = time.Millisecond, time.Millisecond })
 	const sockets = 100
-	for range sockets {
+	for i := range sockets {
 		c := r.connect()
 		if err := c.ws.Close(websocket.StatusNormalClosure, ""); err != nil {
 			t.Fatal(err)
 		}
+		eventually(t, "the socket being counted", func() bool { return r.metric("closed_total", "") == float64(i+1) })
 	}
-	eventually(t, "the sockets being counted", func() bool { return r.metric("closed_total", "") == sockets })
 	if n := r.metric("closed_total", "reason=closed"); n != sockets {
 		t.Errorf("%v of %v sockets were closed by the client", n, sockets)
 	}

@@ -134,15 +134,24 @@ func result(shown any, structured any, note string) *tool.Result {
 	return &tool.Result{Content: compactJSON(blocks), Structured: compactJSON(structured)}
 }
 
-// buffers are those in which results are encoded: a list of a hundred points takes 100 KB.
+// buffers are those in which results are encoded: a list of a hundred points takes 100 KB. Larger
+// ones than maxBuffer are not kept.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const maxBuffer = 1 << 20
+
+func keepBuffer(w *bytes.Buffer) {
+	if w.Cap() <= maxBuffer {
+		buffers.Put(w)
+	}
+}
 
 // indentJSON encodes JSON as the original service does: indented by two spaces, without HTML
 // escapes.
 func indentJSON(v any) string {
 	w, indented := buffers.Get().(*bytes.Buffer), buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(w)
-	defer buffers.Put(indented)
+	defer keepBuffer(w)
+	defer keepBuffer(indented)
 	indented.Reset()
 	if err := json.Indent(indented, encodeJSON(w, v), "", "  "); err != nil {
 		panic(err) // it was just encoded
@@ -152,7 +161,7 @@ func indentJSON(v any) string {
 
 func compactJSON(v any) json.RawMessage {
 	w := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(w)
+	defer keepBuffer(w)
 	return bytes.Clone(encodeJSON(w, v))
 }
 

@@ -356,7 +356,8 @@ func (d *duplex) answerTurn(question *soundFile) {
 func (a *duplexAnswer) play(generation uint64, turn *talk.Turn) {
 	c := a.d.c
 	defer a.cancel(nil)
-	answered := make(chan struct{})
+	answered, ended := make(chan struct{}), c.list.expectAnswer()
+	defer ended()
 	if !c.board.boards.spawn(func() {
 		defer close(answered)
 		a.ask(turn)
@@ -365,6 +366,7 @@ func (a *duplexAnswer) play(generation uint64, turn *talk.Turn) {
 		return
 	}
 	stats, err := c.Speak(a.ctx, generation, a.playback.source())
+	ended()
 	interrupted := errors.Is(err, pace.ErrAborted)
 	a.playback.end(stats, interrupted)
 	if interrupted {
@@ -394,7 +396,6 @@ func (a *duplexAnswer) justBegan(time.Time) bool {
 // ask has the bot answer, and shows what the person said and what went wrong.
 func (a *duplexAnswer) ask(turn *talk.Turn) {
 	c := a.d.c
-	defer c.list.expectAnswer()()
 	err := c.board.boards.Hub.Answer(a.ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindTranscript:

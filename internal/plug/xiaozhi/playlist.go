@@ -55,7 +55,7 @@ type playlist struct {
 	last    *sound        // the one whose packet was returned last
 	text    string        // of that packet; empty: none begins
 	buffer  []byte        // that packet
-	asked   int           // bots whose answers are being made
+	asked   int           // answers that are being made, whose sound may not be there yet
 	running bool          // playRounds runs
 	idle    chan struct{} // closed when it has ended
 	unsent  *sound        // whose packet is about to be sent; nil: it was
@@ -142,12 +142,13 @@ func (c *Conversation) enqueue(s *sound, generation uint64) error {
 }
 
 // expectAnswer has music that begins from now on wait for an answer, which may not be among the
-// sounds yet. The returned function notes that its bot has ended.
+// sounds yet. The returned function notes that its bot, or its sound, has ended.
 func (l *playlist) expectAnswer() (ended func()) {
 	count := func(n int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.asked += n
+		signal(l.changed)
 	}
 	count(1)
 	return sync.OnceFunc(func() { count(-1) })
@@ -362,7 +363,7 @@ func (l *playlist) startsIn(quiet time.Duration) time.Duration {
 	for _, s := range l.sounds {
 		needed := noticeQuiet
 		switch {
-		case s.ended, s.priority < Answer && s.packet == nil, s.priority == Music && l.paused:
+		case s.ended, s.priority < Answer && s.packet == nil, s.priority == Music && (l.paused || l.asked > 0):
 			continue
 		case s.priority >= Answer:
 			return 0
