@@ -45,7 +45,7 @@ func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
 }
 
 // timerZone returns a function with the time zone of a person: the one of their settings for
-// learning, that of voice boards, or the server's.
+// learning, of their account, of voice boards, or the server's.
 func timerZone(b *Base) func(context.Context, string) *time.Location {
 	usual := boardZone(b)
 	return func(ctx context.Context, person string) *time.Location {
@@ -57,7 +57,7 @@ func timerZone(b *Base) func(context.Context, string) *time.Location {
 		if err != nil {
 			return usual
 		}
-		return p.Calendar(usual).Zone
+		return p.Calendar(row.Zone, usual).Zone
 	}
 }
 

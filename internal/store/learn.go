@@ -19,16 +19,20 @@ type Learner struct {
 	Person   string
 	Settings json.RawMessage // a JSON object
 	Reminded Day             // last day of a reminder
+	Zone     string          // time zone of the person's account; empty: none
 }
 
 const (
-	selectLearner = `SELECT person, settings, reminded FROM learn_people WHERE person = $1`
-	selectDecks   = `SELECT id, person, name, settings, created_at, source FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`
+	accountZone   = `COALESCE((SELECT zone FROM people WHERE id = learn_people.person), '')`
+	selectLearner = `SELECT person, settings, reminded, ` + accountZone + ` FROM learn_people WHERE person = $1
+		UNION ALL SELECT id, '{}', 0, zone FROM people WHERE id = $2
+		AND NOT EXISTS (SELECT 1 FROM learn_people WHERE person = $3)`
+	selectDecks = `SELECT id, person, name, settings, created_at, source FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`
 )
 
 // Learner returns a person's settings, "{}" if the person never changed them.
 func (t Learn) Learner(ctx context.Context, person string) (Learner, error) {
-	l, err := one(ctx, t.db, readLearner, selectLearner, person)
+	l, err := one(ctx, t.db, readLearner, selectLearner, person, person, person)
 	if errors.Is(err, ErrNotFound) {
 		return Learner{Person: person, Settings: json.RawMessage("{}")}, nil
 	}
@@ -39,14 +43,14 @@ func (t Learn) Learner(ctx context.Context, person string) (Learner, error) {
 func (t Learn) LearnerWithDecks(ctx context.Context, person string) (Learner, []Deck, error) {
 	var found []Learner
 	var decks []Deck
-	err := t.db.readTogether(ctx, into(&found, readLearner, selectLearner, person),
+	err := t.db.readTogether(ctx, into(&found, readLearner, selectLearner, person, person, person),
 		into(&decks, readDeck, selectDecks, person))
 	return append(found, Learner{Person: person, Settings: json.RawMessage("{}")})[0], decks, err
 }
 
 func readLearner(s scanner) (l Learner, err error) {
 	var settings string
-	err = s.Scan(&l.Person, &settings, &l.Reminded)
+	err = s.Scan(&l.Person, &settings, &l.Reminded, &l.Zone)
 	l.Settings = json.RawMessage(settings)
 	return l, err
 }
@@ -54,7 +58,7 @@ func readLearner(s scanner) (l Learner, err error) {
 // Learners lists all people with settings, for reminders, at most 100,000.
 func (t Learn) Learners(ctx context.Context) ([]Learner, error) {
 	return all(ctx, t.db, readLearner,
-		`SELECT person, settings, reminded FROM learn_people ORDER BY person LIMIT 100000`)
+		`SELECT person, settings, reminded, `+accountZone+` FROM learn_people ORDER BY person LIMIT 100000`)
 }
 
 // SaveLearner writes a person's settings.

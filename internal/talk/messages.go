@@ -13,6 +13,7 @@ const (
 	msgNoAnswer    = i18n.Message("I got no answer. Please say it again.")
 	msgUnreadable  = i18n.Message("I could not make sense of that. Please try again.")
 	msgNotHeard    = i18n.Message("What was said could not be recognised.")
+	msgNotAllowed  = i18n.Message("You may not ask this bot, or not now.")
 	msgUnreachable = i18n.Message("The bot cannot be reached. Please try again later.")
 	msgNotKept     = i18n.Message("That was the answer, but it could not be kept: the server's storage fails. Try again later, and tell whoever runs it.")
 	msgStopping    = i18n.Message("The server is restarting. Please ask again in a moment.")
@@ -53,6 +54,7 @@ func (f *Failure) Sentence(l i18n.Lang) string {
 		if f.Told != "" {
 			return f.Told
 		}
+		return msgNotAllowed.In(l)
 	case Unreadable:
 		if f.Told != "" {
 			return f.Told

@@ -91,7 +91,7 @@ const (
 	msgFirstAfter = i18n.Message("first words after %s")
 	msgEndAfter   = i18n.Message("complete after %s")
 	msgWorks      = i18n.Message("It answers. All is well.")
-	msgCause      = i18n.Message("The cause in detail")
+	msgCause      = i18n.Message("In technical terms")
 
 	msgRecent     = i18n.Message("Recent turns")
 	msgNoTurns    = i18n.Message("Nobody has asked it yet")

@@ -853,7 +853,7 @@ func stateFacts(v *page.Visit, d *view) templ.Component {
 				}
 			}
 		}
-		templ_7745c5c3_Err = fact(v.Text(msgNetwork), network(d.Now.Info)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = fact(v.Text(msgNetwork), network(v, d.Now.Info)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/a-h/templ"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/store"
@@ -181,9 +182,9 @@ func confirmToolAttrs(v *page.Visit, l *hub.Listing) templ.Attributes {
 func toolPage(l *hub.Listing) string { return "/tools/" + url.PathEscape(l.Name) }
 
 // network describes a network in one line.
-func network(i info) string {
+func network(v *page.Visit, i info) string {
 	var parts []string
-	for _, s := range []string{i.Network.Type, i.Network.SSID, i.Network.Signal} {
+	for _, s := range []string{i.Network.Type, i.Network.SSID, toolwords.Word(v.Lang, i.Network.Signal)} {
 		if s != "" {
 			parts = append(parts, s)
 		}

@@ -116,7 +116,7 @@ const (
 	msgProgramKey    = i18n.Message("Claude Desktop on your computer, VS Code, scripts: a key")
 	msgProgramKey1   = i18n.Message("They send a key. The page of the new key has the settings for each of them, ready to copy.")
 	msgProgramAsk    = i18n.Message("Ask your program something")
-	msgProgramAsk1   = i18n.Message("For example: “Which devices and bots are there?” The light below is on once the program has connected.")
+	msgProgramAsk1   = i18n.Message("For example: “Which bots are there?” The light below is on once the program has connected.")
 
 	msgAgentOther  = i18n.Message("The other way round: OpenClaw uses your devices")
 	msgAgentOther1 = i18n.Message("Computers and phones can connect to this server as nodes. Make a key with the scope node, run this on the computer (with the key for KEY), and agree to it on the page of the gateway.")

@@ -57,7 +57,8 @@ const msgPlain = i18n.Message("%s")
 type Options struct {
 	Store  *store.DB
 	Logger *slog.Logger
-	// Zone is the time zone of people who set none; nil means the server's.
+	// Zone is the time zone of people who set none, here or for their account; nil means the
+	// server's.
 	Zone *time.Location
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
@@ -148,7 +149,8 @@ func New(o Options) *Service {
 
 // Profile holds a person's settings for learning.
 type Profile struct {
-	// Zone is the person's time zone, such as "Asia/Shanghai"; empty means the server's.
+	// Zone is the person's time zone, such as "Asia/Shanghai"; empty means their account's, or
+	// else the server's.
 	Zone string `json:"time_zone,omitempty"`
 	// DayStart is when the person's day begins, "04:00" by default: learning after midnight counts
 	// for the day before.
@@ -175,11 +177,15 @@ type Remind struct {
 // defaultDayStart is when a day begins unless the profile says otherwise.
 const defaultDayStart = 4 * time.Hour
 
-// Calendar returns the person's calendar. A zone or time that cannot be parsed is ignored.
-func (p *Profile) Calendar(otherwise *time.Location) schedule.Calendar {
+// Calendar returns the person's calendar, in the time zone of their account, or another one, if the
+// profile has none. A zone or time that cannot be parsed is ignored.
+func (p *Profile) Calendar(account string, otherwise *time.Location) schedule.Calendar {
 	cal := schedule.Calendar{Zone: otherwise, Start: defaultDayStart}
-	if zone, err := time.LoadLocation(p.Zone); err == nil && p.Zone != "" {
-		cal.Zone = zone
+	for _, name := range []string{p.Zone, account} {
+		if zone, err := time.LoadLocation(name); err == nil && name != "" {
+			cal.Zone = zone
+			break
+		}
 	}
 	if start, err := parseClock(p.DayStart); err == nil {
 		cal.Start = start
@@ -251,7 +257,7 @@ func (s *Service) Learner(ctx context.Context, person string) (*Learner, error) 
 	if err := json.Unmarshal(row.Settings, &l.Profile); err != nil {
 		return nil, fmt.Errorf("read the settings of who learns: %w", err)
 	}
-	l.Calendar = l.Profile.Calendar(s.Zone)
+	l.Calendar = l.Profile.Calendar(row.Zone, s.Zone)
 	l.Today = l.Calendar.Day(l.Now)
 	if l.common, err = schedule.Default().With(l.Profile.Defaults); err != nil {
 		return nil, fmt.Errorf("read the settings of who learns: %w", err)

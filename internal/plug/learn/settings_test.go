@@ -70,3 +70,31 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 }
+
+// The day of a person is that of their account's time zone, unless they have another one for Learn.
+func TestZoneOfTheAccount(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		zone := func() string {
+			t.Helper()
+			l, err := r.Learner(ctx, "ada")
+			r.must(err)
+			return l.Calendar.Zone.String()
+		}
+		if got := zone(); got != r.Zone.String() {
+			t.Errorf("without an account: %s", got)
+		}
+		r.must(r.Store.People.SetProfile(ctx, store.Person{ID: "ada", Name: "ada", Zone: "America/Lima"},
+			func([]store.Person) error { return nil }))
+		if got := zone(); got != "America/Lima" {
+			t.Errorf("of the account: %s", got)
+		}
+		r.call("ada", "update_learning_settings", `{"strictness":"strict"}`, nil)
+		if got := zone(); got != "America/Lima" {
+			t.Errorf("of the account, with other settings: %s", got)
+		}
+		r.call("ada", "update_learning_settings", `{"time_zone":"Europe/Berlin"}`, nil)
+		if got := zone(); got != "Europe/Berlin" {
+			t.Errorf("set: %s", got)
+		}
+	})
+}

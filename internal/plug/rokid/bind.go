@@ -18,7 +18,11 @@ import (
 // (docs/SECURE_BINDING_FLOW.md).
 func (h *Handler) bind(ctx context.Context, c *call) {
 	c.stream.start(h.QuietStart)
-	if code := spokenCode(c.Text); code != "" {
+	code := spokenCode(c.Text)
+	if said := normalizeSpeech(c.Text); sixDigits.MatchString(said) {
+		code = said // the digits alone: nobody is there whom a question of six digits could be for
+	}
+	if code != "" {
 		bot, err := h.Accounts.RedeemCode(ctx, c.wearer, c.AgentID, code)
 		h.reportBinding(ctx, c, bot, err)
 		return

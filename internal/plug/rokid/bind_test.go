@@ -156,6 +156,13 @@ func TestBindBySpokenCode(t *testing.T) {
 	if h := d.ask(t, wearer, "绑定 "+other.Code, ""); !strings.HasPrefix(h.text, "你的灵珠账号已绑定到机器人") {
 		t.Fatalf("bound already: %q", h.text)
 	}
+	// The digits alone are enough, unless somebody is there whom they can be for.
+	if h := d.ask(t, wearer, other.Code, ""); !strings.Contains(h.text, other.Code) {
+		t.Fatalf("digits for the bot: %q", h.text)
+	}
+	if h := d.ask(t, "newcomer", other.Code[:3]+" "+other.Code[3:]+"。", ""); !strings.HasPrefix(h.text, "绑定成功") {
+		t.Fatalf("the digits alone: %q", h.text)
+	}
 }
 
 func mustAtoi(s string) int {
