@@ -28,6 +28,9 @@ func kinds(v *page.Visit) []string {
 
 // addPage shows the choice of kinds, or the form for a new bot of one kind.
 func addPage(v *page.Visit) {
+	if !v.RequireAdding() {
+		return
+	}
 	kind := v.FormValue("kind")
 	if kind == "" {
 		v.Render(http.StatusOK, kindsPage(v, kinds(v)))

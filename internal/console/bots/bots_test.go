@@ -578,3 +578,18 @@ func TestListOfRecentTurns(t *testing.T) {
 		t.Errorf("the bot was not asked: %s", p.Text)
 	}
 }
+
+// Who may only use what is shared reads that before a form is filled in.
+func TestSharedOnly(t *testing.T) {
+	r := newRig(t, control.Options{})
+	if err := r.Store.People.SetLimits(t.Context(), r.Bob.ID, store.PersonLimits{SharedOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	bob := r.SignedInAs(r.Bob)
+	for _, path := range []string{"/bots/new", "/bots/new?kind=echo"} {
+		if p := bob.Get(path); p.Status != http.StatusForbidden || !p.Contains("It may add no bots") ||
+			p.Contains(`method="post" action="/bots"`) {
+			t.Errorf("%s: %d %s", path, p.Status, p.Text)
+		}
+	}
+}

@@ -141,6 +141,9 @@ func scopes(v *page.Visit) []string {
 var keyLifetimes = []int{7, 30, 90, 365}
 
 func newKey(v *page.Visit) {
+	if !v.RequireAdding() {
+		return
+	}
 	// Other pages link here with the form prefilled.
 	f := keyForm{Name: v.FormValue("name")}
 	f.Scopes = v.Form["scope"]

@@ -256,6 +256,14 @@ func (v *Visit) Wrong(err error) (text string, status int) {
 	return v.Text(msgBrokenTold, observe.RequestID(v.Context())), http.StatusInternalServerError
 }
 
+// RequireAdding reports whether the visitor may add something. If not, it has responded with why.
+func (v *Visit) RequireAdding() bool {
+	if !v.MayAdd() {
+		v.Fail(problem.New(problem.Denied, control.MsgSharedOnly))
+	}
+	return v.MayAdd()
+}
+
 // NotFound responds that the page or object does not exist.
 func (v *Visit) NotFound() { v.Fail(problem.New(problem.NotFound, msgMissingTold)) }
 
