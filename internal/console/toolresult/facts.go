@@ -9,11 +9,12 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/toolwords"
+	"patchbay/internal/tool"
 )
 
 const (
 	// maxFacts is how many values of a JSON object people read; a larger one is shown as JSON.
-	maxFacts = 30
+	maxFacts = 80
 	// maxFactDepth limits the objects within one another.
 	maxFactDepth = 4
 )
@@ -47,6 +48,16 @@ func factsOf(v *page.Visit, text string) []factGroup {
 		return nil
 	}
 	return slices.DeleteFunc(r.groups, func(g factGroup) bool { return len(g.facts) == 0 })
+}
+
+// shown returns the blocks of a result for people: if they can read its values by name, without the
+// JSON that is there for models.
+func shown(v *page.Visit, r *tool.Result, named bool) []Block {
+	blocks, structured := Blocks(r), indented(r.Structured)
+	if !named || factsOf(v, structured) == nil {
+		return blocks
+	}
+	return slices.DeleteFunc(blocks, func(b Block) bool { return b.Kind == JSON && b.Text != structured })
 }
 
 // object reads the members of an object, whose beginning was read, into a group. It returns false

@@ -1,6 +1,7 @@
 package toolresult
 
 import (
+	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/i18n"
+	"patchbay/internal/tool"
 )
 
 func visit(lang i18n.Lang) *page.Visit {
@@ -39,6 +41,17 @@ func TestFacts(t *testing.T) {
 	if len(at) != 1 || at[0].facts[0].name != "due at" || strings.Contains(at[0].facts[0].value, "T18") ||
 		at[0].facts[1].name != "in seconds" {
 		t.Errorf("%+v", at)
+	}
+}
+
+// The text of a result for models is left out where its values can be read.
+func TestJSONForModels(t *testing.T) {
+	r := &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"[{\"id\":1}]"},{"type":"text","text":"One point."}]`),
+		Structured: json.RawMessage(`{"points":[{"id":1}]}`)}
+	for named, want := range map[bool]int{true: 2, false: 3} {
+		if got := shown(visit(i18n.English), r, named); len(got) != want || got[len(got)-2].Text != "One point." {
+			t.Errorf("named is %v: %+v", named, got)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func Show(v *page.Visit, r *tool.Result, named bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		for _, b := range Blocks(r) {
+		for _, b := range shown(v, r, named) {
 			templ_7745c5c3_Err = block(v, b, named).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
