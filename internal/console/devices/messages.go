@@ -65,7 +65,7 @@ const (
 	msgListTimers  = i18n.Message("List the timers")
 	msgCancelTimer = i18n.Message("Cancel a timer")
 	msgTimerAt     = i18n.Message("When")
-	msgTimerAtTip  = i18n.Message("Local time: 07:00, tomorrow 07:00, or 2026-11-30 07:00.")
+	msgTimerAtTip  = i18n.Message("Local time: 07:00, tomorrow 07:00, or 2026-11-30 07:00; or from now on: 10 minutes.")
 	msgTimerText   = i18n.Message("What it reminds of")
 	msgTimerNumber = i18n.Message("Number of the timer")
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,8 +156,31 @@ func cutTomorrow(text string) (clock string, ok bool) {
 	return text, false
 }
 
+// fromNow matches a time from now in the languages of the console, such as "10 min".
+var fromNow = regexp.MustCompile(
+	`^(?:in )?(\d{1,4}) ?(?:(s|sec|seconds?|秒钟?)|(m|min|minutes?|分钟?)|(?:h|hours?|小时|个小时|時間))(?: ?(?:later|后|後))?$`)
+
+// parseFromNow returns how long it is until a time from now.
+func parseFromNow(text string) (d time.Duration, ok bool) {
+	m := fromNow.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, _ := strconv.Atoi(m[1]) // it has four digits at most
+	unit := time.Hour
+	if m[2] != "" {
+		unit = time.Second
+	} else if m[3] != "" {
+		unit = time.Minute
+	}
+	return time.Duration(n) * unit, n > 0
+}
+
+// toldNoTime is the error about a time that cannot be read.
+const toldNoTime = "That is no local time. Give 07:00, tomorrow 07:00, 2026-11-30 07:00, or 10 minutes."
+
 // parseLocal parses a local time: a time of day, which is the next one, or tomorrow's, or that of a
-// date. Its error is a *[tool.Error].
+// date; or a time from now. Its error is a *[tool.Error].
 func parseLocal(text string, now time.Time) (time.Time, error) {
 	wrong := func(words string) (time.Time, error) { return now, tool.Fail(tool.BadArgs, words, nil) }
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
@@ -168,6 +193,9 @@ func parseLocal(text string, now time.Time) (time.Time, error) {
 		}
 		return at, false
 	}
+	if d, ok := parseFromNow(text); ok && d <= maxTimerAhead {
+		return now.Add(d), nil
+	}
 	at, dated := parse(text, time.DateOnly, " ")
 	if !dated {
 		at, dated = parse(text, time.DateOnly, "t")
@@ -176,7 +204,7 @@ func parseLocal(text string, now time.Time) (time.Time, error) {
 	if !dated {
 		var ok bool
 		if at, ok = parse(clock, "", ""); !ok {
-			return wrong("That is no local time. Give 07:00, tomorrow 07:00, or 2026-11-30 07:00.")
+			return wrong(toldNoTime)
 		}
 	}
 	on := func(days int) time.Time {

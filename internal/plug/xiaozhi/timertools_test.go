@@ -19,6 +19,9 @@ func TestParseLocal(t *testing.T) {
 		"tomorrow 2026-11-30 07:00": "", "明天 07:00": "Thu 2026-11-26 07:00:00",
 		"明日07:00": "Thu 2026-11-26 07:00:00",
 		"明天":      "",
+		"10分钟后":   "Wed 2026-11-25 06:40:00", "in 10 Minutes": "Wed 2026-11-25 06:40:00", "90 s": "Wed 2026-11-25 06:31:30",
+		"2 小时 后": "Wed 2026-11-25 08:30:00", "10分後": "Wed 2026-11-25 06:40:00", "1 h": "Wed 2026-11-25 07:30:00",
+		"0 min": "", "9999 hours": "", "10": "", "10 minutes ago": "",
 	} {
 		at, err := parseLocal(text, now)
 		if got := at.Format(localForm); (err != nil) != (want == "") || err == nil && got != want {
@@ -30,7 +33,7 @@ func TestParseLocal(t *testing.T) {
 // FuzzParseLocal checks that a time that is accepted is in the future, also in the hours that a
 // change of the clocks repeats or leaves out.
 func FuzzParseLocal(f *testing.F) {
-	for _, text := range []string{"07:00", "tomorrow 07:00", "2026-11-30 07:00", "2026-11-30T07:00:00", "02:30"} {
+	for _, text := range []string{"07:00", "tomorrow 07:00", "2026-11-30 07:00", "2026-11-30T07:00:00", "02:30", "10 分钟后", "in 9999h"} {
 		f.Add(text, int64(1_795_000_000))
 	}
 	zone, err := time.LoadLocation("Europe/Berlin")

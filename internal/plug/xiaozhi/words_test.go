@@ -20,5 +20,5 @@ func TestToolsInBothLanguages(t *testing.T) {
 	}
 	wordstest.Check(t, firmware)
 	wordstest.Check(t, []tool.Tool{{Name: ToolSay, Description: toldNoEngine + "."},
-		{Name: ToolSay, Description: toldNoEngine + toldShown}})
+		{Name: ToolSay, Description: toldNoEngine + toldShown}, {Name: ToolTimerSet, Description: toldNoTime}})
 }
