@@ -121,6 +121,11 @@ func TestCall(t *testing.T) {
 		"what?"); !p.Contains(`<p class="words">a cup</p>`, `src="data:image/jpeg;base64,/9j/"`) {
 		t.Errorf("the photo: %s", p.Text)
 	}
+	h.gadget.say["show"] = tool.JSON(map[string]any{"id": 3, "text": "Tea", "in_seconds": 60})
+	if p := ada.DoHX("POST", "/devices/1/tools/show", "as", "brief", "arg.text", "hi"); !p.Contains(
+		"<dt>in seconds</dt><dd>60</dd>", "<dd>Tea</dd>") {
+		t.Errorf("a timer: %s", p.Text)
+	}
 	h.gadget.say["record"] = &tool.Result{Content: json.RawMessage(`[{"type":"audio","mimeType":"audio/ogg","data":"T2dnUw=="}]`)}
 	if p := ada.DoHX("POST", "/devices/1/tools/record", "as", "brief", "arg.seconds", "3"); !p.Contains("<audio",
 		"data:audio/ogg;base64,T2dnUw==") || !h.gadget.called(`record {"seconds":3} console`) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,14 +106,14 @@ func spokenResult(r *tool.Result) *tool.Result {
 	out.Structured = nil
 	for _, b := range blocks {
 		var text string
-		var inside struct {
-			Text    string `json:"text"`
-			Message string `json:"message"`
-		}
-		if json.Unmarshal(b["text"], &text) != nil || json.Unmarshal([]byte(text), &inside) != nil {
+		var inside map[string]any
+		if json.Unmarshal(b["text"], &text) != nil || json.Unmarshal([]byte(text), &inside) != nil ||
+			!isAboutPhoto(inside) {
 			continue
 		}
-		if words := cmp.Or(inside.Text, inside.Message); words != "" {
+		said, _ := inside["text"].(string)
+		message, _ := inside["message"].(string)
+		if words := cmp.Or(said, message); words != "" {
 			b["text"], _ = json.Marshal(words) // a string always encodes
 		}
 	}
@@ -120,6 +121,17 @@ func spokenResult(r *tool.Result) *tool.Result {
 		out.Content = content
 	}
 	return &out
+}
+
+// isAboutPhoto reports whether an object is what the firmware returns for a photo: other results have
+// more members than these.
+func isAboutPhoto(result map[string]any) bool {
+	for name := range result {
+		if !slices.Contains([]string{"success", "text", "message"}, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // groups splits tools into those of the device itself and those that every device has.
