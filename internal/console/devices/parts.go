@@ -123,8 +123,8 @@ func spokenResult(r *tool.Result) *tool.Result {
 	return &out
 }
 
-// isAboutPhoto reports whether an object is what the firmware returns for a photo: other results have
-// more members than these.
+// isAboutPhoto reports whether an object is what the firmware returns for a photo: other results
+// have more members than these.
 func isAboutPhoto(result map[string]any) bool {
 	for name := range result {
 		if !slices.Contains([]string{"success", "text", "message"}, name) {
