@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/netx"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -72,12 +73,16 @@ func TestOpenClawAbuse(t *testing.T) {
 	if answers[wire.DetailTokenMismatch] == 0 || answers[wire.DetailTokenMismatch]+answers["429"] != count {
 		t.Errorf("with a wrong key, they are told %v", answers)
 	}
+	// The garbage goes with the next collections, for which somebody else's questions are enough.
+	const most = 64 << 20
 	after := h.resident()
+	for until := time.Now().Add(time.Minute); after-before > most && time.Now().Before(until); after = h.resident() {
+		must(t, netx.Wait(t.Context(), 200*time.Millisecond))
+	}
 	slowest, asked := others()
 	t.Logf("%d devices: %v with a good key, %v with a wrong one (%v); memory before %d MiB, then %d and %d; somebody else asked %d times, and waited %v at most",
 		count, paired.Round(time.Millisecond), guessed.Round(time.Millisecond), answers, before>>20, between>>20,
 		after>>20, asked, slowest.Round(time.Millisecond))
-	const most = 64 << 20
 	if after-before > most {
 		t.Errorf("it needs %d MiB more than before", (after-before)>>20)
 	}

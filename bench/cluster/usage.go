@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/app"
 	"patchbay/internal/netx"
 	"patchbay/test/built"
 )
@@ -99,7 +98,7 @@ func (t *cluster) memory(ctx context.Context) (m memory, err error) {
 		if err != nil {
 			return m, err
 		}
-		m.live += numbers["go_memstats_next_gc_bytes"]/2 - app.BallastSize // half of it is live with GOGC=100
+		m.live += numbers["go_memstats_next_gc_bytes"] / 2 // half of it is live with GOGC=100
 		m.goroutines += numbers["go_goroutines"]
 	}
 	return m, nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -490,9 +489,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if o.Ready != nil {
 		o.Ready(url, base)
 	}
-	ballast := newBallast() // after the start, which fits into less memory
 	err = running.Wait()
-	runtime.KeepAlive(ballast)
 	log.Info("stopped")
 	return err
 }
