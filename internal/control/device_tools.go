@@ -122,14 +122,16 @@ func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q De
 	if o == nil {
 		return nil, s.noTool(d, q.Tool)
 	}
-	rules, err := hub.ParseRules(c.Rules)
-	if err != nil {
-		return nil, tool.Fail(tool.Failed, "", err)
-	}
+	rules := c.Rules
 	if q.Confirmed && c.Person == d.Owner {
-		rules.Dangerous = append(rules.Dangerous, o.OriginalName())
+		with, err := hub.ParseRules(rules)
+		if err != nil {
+			return nil, tool.Fail(tool.Failed, "", err)
+		}
+		with.Dangerous = append(with.Dangerous, o.OriginalName())
+		rules = with.String()
 	}
-	who := hub.Access{Rules: rules.String(), Caller: tool.Caller{
+	who := hub.Access{Rules: rules, Caller: tool.Caller{
 		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
 		Channel: q.Channel, Program: q.Agent, Lang: string(c.Lang),
 	}}

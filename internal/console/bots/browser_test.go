@@ -229,4 +229,5 @@ func TestAskedAtOnce(t *testing.T) {
 	b.Script(`document.querySelector('[name="set.model"]').form.requestSubmit()`)
 	b.WaitText("#trial", "Check the address, the name of the model and the key")
 	b.WaitText("#page", "The bot is added.")
+	b.WaitUntil(`location.search == ""`) // a reload does not ask again
 }

@@ -228,7 +228,8 @@ func TestFailure(t *testing.T) {
 		t.Error(p.Text)
 	}
 	if p := send(t, r, ada, at(plugin), false, map[string]string{"c": "one", "text": "there?"},
-		nil); !p.Contains("The bot was not connected here.", "check that the gateway is running", at(plugin)[:len(at(plugin))-len("chat")]+"settings") {
+		nil); !p.Contains("The bot was not connected here.",
+		"check that the gateway is running", strings.TrimSuffix(at(plugin), "chat")+"settings") {
 		t.Error(p.Text)
 	}
 }

@@ -164,6 +164,11 @@ func needsConfirmation(v *page.Visit, d *view, l *hub.Listing) bool {
 	return l.State == control.ToolDangerous && d.Owner == v.Session.Person.ID
 }
 
+// mayRun reports whether a person may call a tool of a device, perhaps with their password.
+func mayRun(v *page.Visit, d *view, l *hub.Listing) bool {
+	return isUsable(l) || needsConfirmation(v, d, l)
+}
+
 // callTool calls a tool of a device.
 func (p *pages) callTool(v *page.Visit, d *view, q control.DeviceCall, o *outcome) {
 	q.Channel, q.Agent = "console", v.UserAgent()

@@ -733,7 +733,7 @@ func actionForm(v *page.Visit, d *view, l *hub.Listing, button, confirm string) 
 			templ_7745c5c3_Var39 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if isUsable(l) || needsConfirmation(v, d, l) {
+		if mayRun(v, d, l) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<form class=\"stack\" id=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1601,7 +1601,7 @@ func toolCard(v *page.Visit, d *view, l *hub.Listing) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if isUsable(l) || needsConfirmation(v, d, l) {
+		if mayRun(v, d, l) {
 			templ_7745c5c3_Err = toolForm(v, d, l, formOf(v, l)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -50,14 +50,21 @@ func factsOf(v *page.Visit, text string) []factGroup {
 	return slices.DeleteFunc(r.groups, func(g factGroup) bool { return len(g.facts) == 0 })
 }
 
-// shown returns the blocks of a result for people: if they can read its values by name, without the
-// JSON that is there for models.
+// shown returns the blocks of a result for people. With named, JSON has its facts; if the structured
+// content has some, JSON in the text is left out, which is there for models.
 func shown(v *page.Visit, r *tool.Result, named bool) []Block {
 	blocks, structured := Blocks(r), indented(r.Structured)
-	if !named || factsOf(v, structured) == nil {
+	if !named {
 		return blocks
 	}
-	return slices.DeleteFunc(blocks, func(b Block) bool { return b.Kind == JSON && b.Text != structured })
+	read := false // the structured content
+	for i := range blocks {
+		if b := &blocks[i]; b.Kind == JSON {
+			b.facts = factsOf(v, b.Text)
+			read = read || b.Text == structured && b.facts != nil
+		}
+	}
+	return slices.DeleteFunc(blocks, func(b Block) bool { return read && b.Kind == JSON && b.Text != structured })
 }
 
 // object reads the members of an object, whose beginning was read, into a group. It returns false
@@ -87,8 +94,9 @@ func (r *factReader) object(d *json.Decoder, group int, key, of string, depth in
 // word returns a word in the reader's language: what it means as a member or a value of something,
 // or else what it means anywhere.
 func (r *factReader) word(of, word string) string {
-	if full := of + "." + word; toolwords.Word(r.v.Lang, full) != full {
-		return toolwords.Word(r.v.Lang, full)
+	full := of + "." + word
+	if own := toolwords.Word(r.v.Lang, full); own != full {
+		return own
 	}
 	return toolwords.Word(r.v.Lang, word)
 }

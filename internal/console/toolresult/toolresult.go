@@ -37,6 +37,8 @@ type Block struct {
 	URL  string
 	File string // file name for saving a sound
 	Size int64  // of a picture or a sound, in bytes
+
+	facts []factGroup // of JSON that people can read by name
 }
 
 // content is an MCP content block.

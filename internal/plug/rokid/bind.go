@@ -20,7 +20,7 @@ func (h *Handler) bind(ctx context.Context, c *call) {
 	c.stream.start(h.QuietStart)
 	code := spokenCode(c.Text)
 	if said := normalizeSpeech(c.Text); sixDigits.MatchString(said) {
-		code = said // the digits alone: nobody is there whom a question of six digits could be for
+		code = said // the digits alone: an unbound wearer has no bot that they could be a question for
 	}
 	if code != "" {
 		bot, err := h.Accounts.RedeemCode(ctx, c.wearer, c.AgentID, code)
