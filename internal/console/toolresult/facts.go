@@ -50,7 +50,7 @@ func factsOf(v *page.Visit, text string) []factGroup {
 	return slices.DeleteFunc(r.groups, func(g factGroup) bool { return len(g.facts) == 0 })
 }
 
-// shown returns the blocks of a result for people. With named, JSON has its facts; if the structured
+// shown returns the blocks of a result for people. With named, JSON has facts; if the structured
 // content has some, JSON in the text is left out, which is there for models.
 func shown(v *page.Visit, r *tool.Result, named bool) []Block {
 	blocks, structured := Blocks(r), indented(r.Structured)
